@@ -1,0 +1,38 @@
+//! The core: who may send when, how fast, and why. Pure: no I/O, no clock, no threads, no globals.
+//!
+//! Time and randomness come in as arguments. The crawl, the simulator and the tests run this same code.
+
+pub mod command;
+pub mod concern;
+pub mod decision;
+pub mod outcome;
+pub mod policy;
+pub mod snapshot;
+pub mod time;
+
+use serde::{Deserialize, Serialize};
+
+pub use command::{
+    Amount, Command, CommandResult, Lifetime, OperatorSettings, Override, OverrideSpec, Pause, SkipReason, WakeEven,
+};
+pub use concern::{Concern, ConcernKind, Evidence};
+pub use decision::{Decision, Value, What, Who};
+pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
+pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
+pub use snapshot::{Code, CodeCount, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend};
+pub use time::Mono;
+
+/// A host, by its number in the controller: dense, from 0, never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HostId(pub u32);
+
+/// A lane inside a host: 0 = the host's own bucket only, `k` = its endpoint `k - 1` as well.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lane(pub u8);
+
+/// A policy, by its position in [`Settings::policies`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PolicyId(pub u16);

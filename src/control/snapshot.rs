@@ -1,0 +1,268 @@
+//! What the outside sees: plain data, copied out of the controller. Nobody outside holds more.
+//!
+//! A snapshot carries only the rows that changed since the last one was taken, so that a crawl of a
+//! million hosts costs a screen no more than what moves. What changes with time alone (bucket level,
+//! countdowns) is computed by the reader from the row and the current time.
+
+use std::time::Duration;
+
+use super::{Concern, HostId, Mono, Original, Outcome, Override, Pause};
+
+/// What one host is doing, in one word.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum HostState {
+    /// Requests go out as tokens come.
+    Run,
+    /// Work is queued; the next token is not there yet.
+    Wait,
+    /// Held: our own backoff, Retry-After, robots unreachable.
+    Back,
+    /// Held after refusals (403/401): blocked.
+    Block,
+    /// Paused by the operator.
+    Paused,
+    /// Nothing queued and nothing in flight, and there was work before.
+    Done,
+    /// Known, never asked anything yet, nothing queued.
+    #[default]
+    Idle,
+}
+
+impl HostState {
+    /// The word in the table.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Wait => "wait",
+            Self::Back => "back",
+            Self::Block => "block",
+            Self::Paused => "paus",
+            Self::Done => "done",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// The one cause that limits a host now.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Limiting {
+    /// No tokens: rate-limited by us.
+    #[default]
+    NoTokens,
+    /// Held until the moment in the row's `hold`.
+    Held,
+    /// The site's Crawl-delay.
+    RobotsDelay,
+    /// robots.txt is being asked for.
+    RobotsPending,
+    /// Paused by the operator.
+    Paused,
+    /// The whole crawl is halted.
+    Halted,
+    /// All connections of the host (or of the crawl) are in use.
+    Connections,
+    /// Nothing queued (or every queued URL waits for its own retry).
+    NothingQueued,
+    /// The host's `max_requests` is spent.
+    RequestLimit,
+    /// The global bucket is empty.
+    GlobalRate,
+}
+
+impl Limiting {
+    /// The cause in words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoTokens => "no tokens",
+            Self::Held => "held",
+            Self::RobotsDelay => "robots delay",
+            Self::RobotsPending => "asking robots.txt",
+            Self::Paused => "paused by operator",
+            Self::Halted => "crawl halted",
+            Self::Connections => "waiting for a connection",
+            Self::NothingQueued => "nothing queued",
+            Self::RequestLimit => "request limit reached",
+            Self::GlobalRate => "global rate",
+        }
+    }
+}
+
+/// Why a host is held.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum HoldReason {
+    /// The server sent Retry-After; `capped` if it asked for more than `retry_after_max`.
+    RetryAfter {
+        /// What the server asked for.
+        asked: Duration,
+        /// Whether it was cut to `retry_after_max`.
+        capped: bool,
+    },
+    /// Our backoff after a throttle without Retry-After.
+    Throttled,
+    /// Backoff after refusals (403/401).
+    Refused,
+    /// Backoff after connection trouble; the last outcome.
+    Network(Outcome),
+    /// robots.txt cannot be had: complete disallow while it lasts.
+    RobotsUnreachable,
+}
+
+impl HoldReason {
+    /// Whether the server itself asked for it: only a confirmed wake ends such a hold.
+    pub const fn server_asked(self) -> bool {
+        matches!(self, Self::RetryAfter { .. })
+    }
+}
+
+/// A hold in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hold {
+    /// No request before this moment.
+    pub until: Mono,
+    /// When it began.
+    pub since: Mono,
+    /// Why.
+    pub reason: HoldReason,
+}
+
+/// Which way the adaptive rate moved last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Trend {
+    /// Not lately.
+    #[default]
+    Level,
+    /// Up.
+    Up,
+    /// Down.
+    Down,
+}
+
+/// Count of one status code (or network outcome) of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeCount {
+    /// Which.
+    pub code: Code,
+    /// In the last 5 minutes.
+    pub recent: u32,
+    /// Since the start.
+    pub total: u64,
+}
+
+/// A histogram key: an HTTP status, or the outcome where there was none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Code {
+    /// An HTTP status.
+    Status(u16),
+    /// A failure without one.
+    Failure(FailureCode),
+    /// All codes beyond the bound on distinct codes per host.
+    Other,
+}
+
+/// An [`Outcome`] as an ordered histogram key (its position in [`Outcome::ALL`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FailureCode(pub u8);
+
+impl FailureCode {
+    /// The key of `outcome`.
+    pub fn of(outcome: Outcome) -> Self {
+        let position = Outcome::ALL.iter().position(|one| *one == outcome).unwrap_or_default();
+        Self(position as u8)
+    }
+
+    /// The outcome behind the key.
+    pub fn outcome(self) -> Outcome {
+        Outcome::ALL.get(usize::from(self.0)).copied().unwrap_or(Outcome::Local)
+    }
+}
+
+/// One host, as the table and the detail view need it. Names are the engine's to add.
+#[derive(Clone, Debug)]
+pub struct HostView {
+    /// Which host.
+    pub id: HostId,
+    /// When this was taken: levels and countdowns are relative to it.
+    pub as_of: Mono,
+    /// In one word.
+    pub state: HostState,
+    /// The one cause that limits it now.
+    pub limiting: Limiting,
+    /// The endpoint lane that limits it, if one does (1 = first endpoint).
+    pub limiting_lane: u8,
+    /// Tokens in the host's bucket at `as_of`; below zero in debt.
+    pub tokens: f64,
+    /// What the bucket really uses now.
+    pub effective: Original,
+    /// As configured.
+    pub original: Original,
+    /// What the controller would use.
+    pub adaptive: Original,
+    /// The operator's override.
+    pub overriding: Option<Override>,
+    /// The operator's pause.
+    pub pause: Option<Pause>,
+    /// Movement of the adaptive rate within the last minute.
+    pub trend: Trend,
+    /// The hold in force, if `until` is not past.
+    pub hold: Option<Hold>,
+    /// The site's Crawl-delay as it asked, and whether it was capped.
+    pub crawl_delay: Option<(Duration, bool)>,
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// Requests in flight at most.
+    pub connections: u32,
+    /// URLs queued, those that wait for a retry included.
+    pub queued: u64,
+    /// Wire requests so far.
+    pub requests: u64,
+    /// Answers of the last 5 minutes by class.
+    pub recent: [u32; 5],
+    /// Answers since the start by class.
+    pub total: [u64; 5],
+    /// Refusals and throttles of the last 5 minutes.
+    pub angry_recent: u32,
+    /// By code, most frequent in total first; at most 16.
+    pub codes: Vec<CodeCount>,
+    /// Last success.
+    pub last_ok: Option<Mono>,
+    /// Median and 95th percentile of latency.
+    pub latency: Option<(Duration, Duration)>,
+    /// The concern that most needs a human.
+    pub concern: Option<Concern>,
+    /// Time until the queue is empty at this pace; `None` = unknown or never.
+    pub eta: Option<Duration>,
+    /// The cold start still bounds the rate.
+    pub cold: bool,
+}
+
+impl HostView {
+    /// Tokens in the bucket at `now`, by the row's own rate.
+    pub fn tokens_at(&self, now: Mono) -> f64 {
+        let refilled = self.tokens + self.effective.rate * now.secs_since(self.as_of);
+        refilled.min(self.effective.capacity.max(self.tokens))
+    }
+
+    /// What is left of the hold at `now`.
+    pub fn hold_left(&self, now: Mono) -> Option<Duration> {
+        self.hold.map(|hold| hold.until.since(now)).filter(|left| !left.is_zero())
+    }
+}
+
+/// Counts over all hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HostCounts {
+    /// All hosts.
+    pub hosts: u32,
+    /// By [`HostState`], in its order: run, wait, back, block, paused, done, idle.
+    pub by_state: [u32; 7],
+    /// With an override.
+    pub overridden: u32,
+    /// With the concern STUCK.
+    pub stuck: u32,
+    /// With the concern ANGRY.
+    pub angry: u32,
+    /// With the concern TAIL.
+    pub tail: u32,
+    /// With the concern FORGOTTEN.
+    pub forgotten: u32,
+}

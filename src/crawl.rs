@@ -1,0 +1,3 @@
+//! The crawl: frontier, engine, fetching. The engine's task is the only one that changes the controller.
+
+pub mod exchange;

@@ -1,0 +1,3 @@
+//! The `crawldeck` binary.
+
+fn main() {}

@@ -1,0 +1,154 @@
+//! What passes between the engine and whoever watches it: snapshots out, requests in.
+//!
+//! Both channels are bounded. The engine builds a snapshot only when the watcher has taken the last
+//! one, so a dead, slow or absent watcher costs the crawl nothing; changed rows gather meanwhile (at
+//! most one mark a host). Requests wait in a queue of [`REQUESTS_MAX`]; a full one refuses the key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Wall;
+use crate::control::{Command, HostCounts, HostId, HostView, Mono, Who};
+use crate::text::Clean;
+
+/// Requests that may wait for the engine.
+pub const REQUESTS_MAX: usize = 256;
+/// Log lines a snapshot carries at most; older ones are in the journal.
+pub const LOG_LINES_MAX: usize = 500;
+
+/// One host with its name.
+#[derive(Clone, Debug)]
+pub struct HostRow {
+    /// The host as bucket key, `name[:port]`.
+    pub name: Clean,
+    /// Paths of its endpoints, lane 1 first.
+    pub endpoints: Arc<[Clean]>,
+    /// All the core knows.
+    pub view: HostView,
+}
+
+/// One line of the log of decisions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogLine {
+    /// When, for the screen.
+    pub wall: Wall,
+    /// When, for ordering.
+    pub at: Mono,
+    /// By whom.
+    pub who: Who,
+    /// About which host; empty = the whole crawl.
+    pub host: Clean,
+    /// What happened and why, one line.
+    pub text: Clean,
+}
+
+/// Where the crawl is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Phase {
+    /// Granting.
+    #[default]
+    Running,
+    /// No new grants; in-flight requests end.
+    Draining,
+    /// Over: nothing left to do.
+    Finished,
+    /// Over: stopped before the end.
+    Stopped,
+}
+
+/// Numbers about the whole crawl.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Life cycle.
+    pub phase: Phase,
+    /// Hosts by state and concern.
+    pub counts: HostCounts,
+    /// URLs with a final answer.
+    pub urls_done: u64,
+    /// URLs given up.
+    pub urls_failed: u64,
+    /// URLs never sent.
+    pub urls_skipped: u64,
+    /// URLs queued or in flight.
+    pub urls_pending: u64,
+    /// All inputs were read to their end: the four numbers add up to the crawl.
+    pub inputs_read: bool,
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// Requests in flight at most.
+    pub concurrency: u32,
+    /// Wire requests so far.
+    pub requests: u64,
+    /// Requests per second over the last 10 s.
+    pub rate_now: f64,
+    /// Requests per second over the last 15 min (or since the start, if shorter).
+    pub rate_15m: f64,
+    /// Requests per second, per minute of the last hour, newest last; shorter at first.
+    pub rate_history: Vec<f32>,
+    /// Answers of the last 5 minutes by class (2xx 3xx 4xx 5xx error).
+    pub classes: [u64; 5],
+    /// The operator halted everything.
+    pub halted: bool,
+    /// Granting stopped for a reason of our own (journal cannot be written).
+    pub stopped_because: Option<Clean>,
+    /// Time until 95 % of the URLs are done; only when the queue shrinks.
+    pub eta_bulk: Option<Duration>,
+    /// Time until the slowest host is done, and that host.
+    pub eta_tail: Option<(Duration, HostId)>,
+    /// Bytes in the journal.
+    pub journal_bytes: u64,
+    /// Input lines that could not be used.
+    pub bad_lines: u64,
+}
+
+/// What a watcher gets, at most `fps` times a second.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The engine's time when this was taken.
+    pub now: Mono,
+    /// Wall time then.
+    pub wall: Wall,
+    /// Since the run began.
+    pub up: Duration,
+    /// The whole crawl.
+    pub totals: Totals,
+    /// Rows that changed since the last snapshot (all, in the first).
+    pub changed: Vec<HostRow>,
+    /// Log lines since the last snapshot, oldest first; at most [`LOG_LINES_MAX`].
+    pub log: Vec<LogLine>,
+    /// Answers to requests since the last snapshot.
+    pub answers: Vec<ActAnswer>,
+}
+
+/// What a watcher may ask for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Request {
+    /// A command on hosts (none are needed for halt, go on, undo, redo).
+    Act {
+        /// The watcher's number for it, to find its answer.
+        ticket: u64,
+        /// What to do.
+        command: Command,
+        /// To which hosts.
+        targets: Vec<HostId>,
+        /// How the targets were chosen, for the journal: "marked", a filter, a host's name.
+        chosen_by: Clean,
+    },
+    /// End what is in flight, then leave.
+    Drain,
+    /// Leave now: what is in flight is requeued.
+    Stop,
+    /// The terminal is gone (hang-up).
+    TerminalGone,
+}
+
+/// The engine's answer to an [`Request::Act`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct ActAnswer {
+    /// The ticket of the request.
+    pub ticket: u64,
+    /// Whether anything changed.
+    pub changed: usize,
+    /// One line for the footer: what was done, to whom, and what was skipped and why.
+    pub text: Clean,
+}
