@@ -2,6 +2,8 @@
 //!
 //! Time and randomness come in as arguments. The crawl, the simulator and the tests run this same code.
 
+/// What may be sent when: token bucket, leaky bucket, sliding window.
+pub mod bucket;
 pub mod command;
 pub mod concern;
 pub mod decision;
@@ -12,6 +14,7 @@ pub mod time;
 
 use serde::{Deserialize, Serialize};
 
+pub use bucket::Bucket;
 pub use command::{
     Amount, Command, CommandResult, Lifetime, OperatorSettings, Override, OverrideSpec, Pause, SkipReason, WakeEven,
 };
