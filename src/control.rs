@@ -2,28 +2,35 @@
 //!
 //! Time and randomness come in as arguments. The crawl, the simulator and the tests run this same code.
 
-/// What may be sent when: token bucket, leaky bucket, sliding window.
+pub mod backoff;
 pub mod bucket;
 pub mod command;
 pub mod concern;
 pub mod decision;
+pub mod eta;
+pub mod latency;
 pub mod outcome;
 pub mod policy;
 pub mod snapshot;
 pub mod time;
+pub mod window;
 
 use serde::{Deserialize, Serialize};
 
+pub use backoff::{Jitter, NoJitter, SeededJitter};
 pub use bucket::Bucket;
 pub use command::{
     Amount, Command, CommandResult, Lifetime, OperatorSettings, Override, OverrideSpec, Pause, SkipReason, WakeEven,
 };
 pub use concern::{Concern, ConcernKind, Evidence};
 pub use decision::{Decision, Value, What, Who};
+pub use eta::{Load, Outlook};
+pub use latency::Latency;
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
 pub use snapshot::{Code, CodeCount, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend};
 pub use time::Mono;
+pub use window::{Histogram, RecentCount};
 
 /// A host, by its number in the controller: dense, from 0, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
