@@ -22,7 +22,7 @@ pub use bucket::Bucket;
 pub use command::{
     Amount, Command, CommandResult, Lifetime, OperatorSettings, Override, OverrideSpec, Pause, SkipReason, WakeEven,
 };
-pub use concern::{Concern, ConcernKind, Evidence};
+pub use concern::{Concern, ConcernKind, Evidence, Facts, Thresholds};
 pub use decision::{Decision, Value, What, Who};
 pub use eta::{Load, Outlook};
 pub use latency::Latency;
