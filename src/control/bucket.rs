@@ -114,8 +114,8 @@ impl Bucket {
 
 /// A target that arithmetic can bear: NaN and negative become 0, the rest at most [`MAX_TARGET`].
 fn sane(target: Original) -> Original {
-    // `max` returns the other operand for NaN.
-    let tame = |value: f64| value.max(0.0).min(MAX_TARGET);
+    // NaN is not above 0.
+    let tame = |value: f64| if value > 0.0 { value.min(MAX_TARGET) } else { 0.0 };
     Original { rate: tame(target.rate), capacity: tame(target.capacity) }
 }
 
