@@ -1,36 +1,45 @@
 //! The core: who may send when, how fast, and why. Pure: no I/O, no clock, no threads, no globals.
 //!
 //! Time and randomness come in as arguments. The crawl, the simulator and the tests run this same code.
+//!
+//! Read it in this order: [`bucket`] (tokens), [`adaptive`] (how a rate learns), [`hold`] (when a host
+//! may send at all), [`host`] (all of one host), [`controller`] (all hosts: grants and answers),
+//! [`operator`] (commands and undo), [`view`] (what the outside sees).
 
+pub mod adaptive;
 pub mod backoff;
 pub mod bucket;
 pub mod command;
 pub mod concern;
+pub mod controller;
 pub mod decision;
 pub mod eta;
+mod history;
+pub mod hold;
+pub mod host;
 pub mod latency;
+pub mod operator;
 pub mod outcome;
 pub mod policy;
 pub mod snapshot;
+mod sweep;
 pub mod time;
+mod view;
+mod wake_queue;
 pub mod window;
 
 use serde::{Deserialize, Serialize};
 
-pub use backoff::{Jitter, NoJitter, SeededJitter};
-pub use bucket::Bucket;
 pub use command::{
     Amount, Command, CommandResult, Lifetime, OperatorSettings, Override, OverrideSpec, Pause, SkipReason, WakeEven,
 };
-pub use concern::{Concern, ConcernKind, Evidence, Facts, Thresholds};
+pub use concern::{Concern, ConcernKind, Evidence};
+pub use controller::{Controller, Grant, Judgement};
 pub use decision::{Decision, Value, What, Who};
-pub use eta::{Load, Outlook};
-pub use latency::Latency;
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
 pub use snapshot::{Code, CodeCount, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend};
 pub use time::Mono;
-pub use window::{Histogram, RecentCount};
 
 /// A host, by its number in the controller: dense, from 0, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]

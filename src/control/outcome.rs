@@ -210,4 +210,6 @@ pub struct Answer {
     pub retry_after: Option<Duration>,
     /// From send to the end of the body.
     pub latency: Duration,
+    /// The server surely did not work on it: says nothing about the host.
+    pub unprocessed: bool,
 }

@@ -71,6 +71,12 @@ impl Histogram {
         statuses.filter(|(count, _)| *count > 0).max().map(|(_, status)| status)
     }
 
+    /// Answers of the last 5 minutes with a status that `wanted` accepts.
+    pub fn recent_where(&self, now: Mono, wanted: impl Fn(u16) -> bool) -> u32 {
+        let counts = |row: &&Row| matches!(row.code, Code::Status(status) if wanted(status));
+        self.rows.iter().filter(counts).map(|row| self.recent_of(row, now)).sum()
+    }
+
     /// All records since the start: the sum over all codes.
     pub fn records(&self) -> u64 {
         self.rows.iter().map(|row| row.total).sum()

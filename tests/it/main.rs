@@ -1,4 +1,7 @@
 //! All integration tests, in one binary: each more would link everything again.
 
-#[test]
-fn starts() {}
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod control_properties;
+mod scenario;
+mod support;

@@ -1,0 +1,637 @@
+//! The controller: all hosts, the wake queue, the crawl-wide limits. Grants requests, takes answers.
+//!
+//! One grant takes its tokens from every layer (endpoint, host, global) in one step or from none.
+//! No waiter ever blocks in a bucket: a host that cannot send stands in the wake queue at its next slot.
+
+use std::time::Duration;
+
+use super::adaptive::{Observation, RateController, Signal};
+use super::backoff::{self, Jitter, NoJitter};
+use super::bucket::Bucket;
+use super::eta::Outlook;
+use super::history::History;
+use super::hold::Ruling;
+use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, LaneQueue, Slot, Standing, cost_of};
+use super::wake_queue::{Ticket, WakeQueue};
+use super::{
+    Answer, Code, Decision, FailureCode, Hold, HoldReason, HostCounts, HostId, HostState, Lane, Mono, Original,
+    Outcome, Policy, PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
+};
+
+/// Permission to make one wire request now.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Grant {
+    /// To this host.
+    pub host: HostId,
+    /// From this lane.
+    pub lane: Lane,
+    /// When it was given: the moment of sending.
+    pub at: Mono,
+    /// Whether it is the one probe after a hold.
+    pub probe: bool,
+    /// Rate of the host's bucket just after, tokens per second.
+    pub rate: f64,
+    /// Capacity of the host's bucket just after, tokens.
+    pub capacity: f64,
+    /// Level of the host's bucket just after, tokens.
+    pub tokens: f64,
+}
+
+/// What the controller made of an answer.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Judgement {
+    /// What the request ended in.
+    pub outcome: Outcome,
+    /// The host has answered nothing but refusals for `give_up_after`: its URLs are to be given up.
+    pub give_up: bool,
+}
+
+/// The core. See the module's text.
+pub struct Controller {
+    pub(super) settings: Settings,
+    pub(super) slots: Vec<Slot>,
+    queue: WakeQueue,
+    global: Option<Bucket>,
+    global_until: Mono,
+    pub(super) in_flight: u32,
+    pub(super) halted: bool,
+    /// When the last halt ended.
+    pub(super) resumed: Mono,
+    jitter: Box<dyn Jitter + Send>,
+    pub(super) counts: HostCounts,
+    pub(super) history: History,
+    pub(super) decisions: Vec<Decision>,
+    changed: Vec<HostId>,
+    pub(super) sweep_at: usize,
+    pub(super) outlook: Outlook,
+    pub(super) given_up: Vec<HostId>,
+}
+
+impl Controller {
+    /// A controller without hosts. Policies must not be empty; an empty list gets the default one.
+    pub fn new(mut settings: Settings, jitter: Box<dyn Jitter + Send>) -> Self {
+        if settings.policies.is_empty() {
+            settings.policies.push(Policy::default());
+        }
+        // The global bucket never saves up more than a second's worth, and always lets one token through.
+        let global = settings.global_rate.map(|rate| {
+            let target = Original { rate, capacity: rate.max(1.0) };
+            Bucket::full(Shape::TokenBucket, target, Mono::ZERO)
+        });
+        Self {
+            settings,
+            slots: Vec::new(),
+            queue: WakeQueue::default(),
+            global,
+            global_until: Mono::ZERO,
+            in_flight: 0,
+            halted: false,
+            resumed: Mono::ZERO,
+            jitter,
+            counts: HostCounts::default(),
+            history: History::default(),
+            decisions: Vec::new(),
+            changed: Vec::new(),
+            sweep_at: 0,
+            outlook: Outlook::default(),
+            given_up: Vec::new(),
+        }
+    }
+
+    /// What it was told at the start.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Makes a host known. An unknown policy is the default one. Hosts are never forgotten; the
+    /// frontier bounds how many there are.
+    pub fn add_host(&mut self, policy: PolicyId) -> HostId {
+        let policy = if usize::from(policy.0) < self.settings.policies.len() { policy } else { PolicyId(0) };
+        let id = HostId(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
+        self.slots.push(Slot::new(policy, &self.settings.policies[usize::from(policy.0)]));
+        self.counts.hosts += 1;
+        self.counts.by_state[HostState::Idle as usize] += 1;
+        self.touch(id);
+        id
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The frontier tells what is queued in one lane.
+    pub fn set_queue(&mut self, now: Mono, host: HostId, lane: Lane, queue: LaneQueue) {
+        let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
+        let Some(place) = slot.lanes.get_mut(lane) else { return };
+        if *place != queue {
+            *place = queue;
+            self.replan(now, host);
+        }
+    }
+
+    /// The next grant at `now`, if anybody may send: the host whose slot came first. Call until `None`.
+    pub fn next(&mut self, now: Mono) -> Option<Grant> {
+        while !self.halted && self.in_flight < self.settings.concurrency && self.global_until <= now {
+            let slots = &self.slots;
+            let (at, host) = self.queue.peek(|host| ticket_of(slots, host))?;
+            if at > now {
+                return None;
+            }
+            self.end_lifetimes(now, host);
+            let slot = &self.slots[host.0 as usize];
+            let policy = &self.settings.policies[usize::from(slot.policy.0)];
+            let standing = slot.standing(now, policy);
+            let Some(lane) = standing.lane.filter(|_| standing.at <= now) else {
+                self.place(now, host, &standing);
+                continue;
+            };
+            let cost = cost_of(policy, usize::from(lane.0));
+            if let Some(global) = &mut self.global {
+                let ready = global.ready_at(now, cost);
+                if ready > now {
+                    // The host keeps its place: it is first when the global bucket has refilled.
+                    self.global_until = ready;
+                    return None;
+                }
+            }
+            if let Some(grant) = self.grant(now, host, lane, cost) {
+                return Some(grant);
+            }
+        }
+        None
+    }
+
+    /// When [`Self::next`] may have something, if nothing else happens before. [`Mono::NEVER`] = only
+    /// after an answer, a command or new work.
+    pub fn next_wake(&mut self) -> Mono {
+        if self.halted || self.in_flight >= self.settings.concurrency {
+            return Mono::NEVER;
+        }
+        let slots = &self.slots;
+        match self.queue.peek(|host| ticket_of(slots, host)) {
+            Some((at, _)) => at.max(self.global_until),
+            None => Mono::NEVER,
+        }
+    }
+
+    /// Takes the tokens of one request from every layer. All were seen ready at `now`.
+    fn grant(&mut self, now: Mono, host: HostId, lane: Lane, cost: f64) -> Option<Grant> {
+        let slot = &mut self.slots[host.0 as usize];
+        let policy = &self.settings.policies[usize::from(slot.policy.0)];
+        let first = slot.hot.is_none();
+        let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
+        let endpoint = usize::from(lane.0).checked_sub(1);
+        let taken = hot.layer.bucket.take(now, cost);
+        let endpoint_taken = match endpoint.and_then(|endpoint| hot.endpoints.get_mut(endpoint)) {
+            Some(layer) => layer.bucket.take(now, cost),
+            None => true,
+        };
+        if !(taken && endpoint_taken) {
+            // Readiness and taking agree, so this does not happen; if it did, no token may be lost.
+            if taken {
+                hot.layer.bucket.give_back(now, cost);
+            }
+            self.replan(now, host);
+            return None;
+        }
+        if let Some(global) = &mut self.global {
+            global.take(now, cost);
+        }
+        let probe = hot.holding.on_send(now);
+        hot.layer.adaptive.on_send(now);
+        let cold = hot.is_cold(&self.settings);
+        hot.in_flight += 1;
+        hot.sent += 1;
+        hot.turn = lane.0.wrapping_add(1);
+        hot.first_sent.get_or_insert(now);
+        if cold && !hot.is_cold(&self.settings) {
+            hot.retarget(now, policy, &self.settings);
+        }
+        // The next request of this host queues up behind all that are due.
+        self.queue.remove(&mut slot.ticket);
+        let target = hot.layer.bucket.target();
+        let tokens = hot.layer.bucket.tokens(now);
+        let (original, adaptive) = (hot.layer.original, hot.adaptive(now, &self.settings));
+        self.in_flight += 1;
+        if first {
+            self.decide(
+                now,
+                Who::System,
+                Some(host),
+                What::Rate,
+                Value::None,
+                Value::Number(original.rate),
+                "original",
+            );
+            if adaptive.rate < original.rate {
+                let (before, after) = (Value::Number(original.rate), Value::Number(adaptive.rate));
+                self.decide(
+                    now,
+                    Who::Controller,
+                    Some(host),
+                    What::Rate,
+                    before,
+                    after,
+                    "cold start: first 10 requests",
+                );
+            }
+        } else if cold && adaptive.rate > super::host::COLD.rate {
+            let (before, after) = (Value::Number(super::host::COLD.rate), Value::Number(adaptive.rate));
+            self.decide(now, Who::Controller, Some(host), What::Rate, before, after, "cold start is over");
+        }
+        self.replan(now, host);
+        Some(Grant { host, lane, at: now, probe, rate: target.rate, capacity: target.capacity, tokens })
+    }
+
+    /// A grant that was not used: nothing went out on the wire. Its tokens return.
+    pub fn cancel(&mut self, now: Mono, grant: &Grant) {
+        let Some(slot) = self.slots.get_mut(grant.host.0 as usize) else { return };
+        let policy = &self.settings.policies[usize::from(slot.policy.0)];
+        let Some(hot) = &mut slot.hot else { return };
+        let cost = cost_of(policy, usize::from(grant.lane.0));
+        hot.in_flight = hot.in_flight.saturating_sub(1);
+        hot.sent = hot.sent.saturating_sub(1);
+        hot.holding.on_cancel(grant.at);
+        hot.layer.bucket.give_back(now, cost);
+        if let Some(endpoint) = usize::from(grant.lane.0).checked_sub(1).and_then(|one| hot.endpoints.get_mut(one)) {
+            endpoint.bucket.give_back(now, cost);
+        }
+        if let Some(global) = &mut self.global {
+            global.give_back(now, cost);
+            self.global_until = Mono::ZERO;
+        }
+        // A cold start that this grant had ended goes on.
+        hot.retarget(now, policy, &self.settings);
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.replan(now, grant.host);
+    }
+
+    /// A wire request ended.
+    pub fn answer(&mut self, now: Mono, answer: &Answer) -> Judgement {
+        let nothing = Judgement { outcome: Outcome::Local, give_up: false };
+        let Some(slot) = self.slots.get_mut(answer.host.0 as usize) else { return nothing };
+        let policy = &self.settings.policies[usize::from(slot.policy.0)];
+        let Some(hot) = &mut slot.hot else { return nothing };
+        self.in_flight = self.in_flight.saturating_sub(1);
+        hot.in_flight = hot.in_flight.saturating_sub(1);
+        if let Some(delay) = &mut hot.crawl_delay {
+            delay.gap_until = now.after(delay.obeyed);
+        }
+        let ruling = hot.holding.on_answer(now, answer, &self.settings.backoff, self.jitter.as_mut());
+        let outcome = ruling.outcome;
+        hot.last_outcome = Some(outcome);
+        hot.histogram.record(now, code_of(answer, outcome));
+        if matches!(answer.verdict, Verdict::Status(_)) {
+            hot.answered = true;
+            hot.latency.record(answer.latency);
+        }
+        let signal = signal_of(outcome);
+        if signal == Signal::Throttle {
+            hot.refusals.record(now);
+        }
+        if signal == Signal::Success && answer.kind != RequestKind::Robots {
+            hot.last_ok = Some(now);
+        }
+        let budget = policy.refusal_budget;
+        let observation = Observation {
+            signal,
+            sent: answer.sent,
+            probe: ruling.probe,
+            may_climb: budget == 0 || hot.refusals.within(now) < budget,
+        };
+        let min_rate = self.settings.min_rate;
+        let layer = hot.adapted(answer.lane);
+        let bounds = super::adaptive::Bounds { original: layer.original, min_rate };
+        let shift = layer.adaptive.on_outcome(now, &bounds, &observation);
+        if answer.lane.0 > 0 {
+            if let Some(shift) = shift {
+                layer.bucket.set_target(now, shift.after);
+            }
+            if signal == Signal::Success {
+                // The host was cut by others' answers; every success helps it back.
+                let bounds = hot.bounds(&self.settings);
+                hot.layer.adaptive.on_outcome(now, &bounds, &observation);
+            }
+        }
+        if let Some(shift) = shift {
+            let trend = if shift.after.rate > shift.before.rate { Trend::Up } else { Trend::Down };
+            hot.moved = Some((now, trend));
+        }
+        hot.retarget(now, policy, &self.settings);
+        let give_up = !hot.given_up
+            && signal == Signal::Throttle
+            && hot.holding.refusing_since().is_some_and(|since| now.since(since) >= self.settings.give_up_after);
+        hot.given_up |= give_up;
+        self.tell(now, answer, &ruling, shift);
+        self.replan(now, answer.host);
+        Judgement { outcome, give_up }
+    }
+
+    /// Writes down what an answer changed.
+    fn tell(&mut self, now: Mono, answer: &Answer, ruling: &Ruling, shift: Option<super::adaptive::Shift>) {
+        let host = Some(answer.host);
+        if let Some((before, after)) = ruling.held {
+            let who = if after.reason.server_asked() { Who::Server } else { Who::Controller };
+            let left = before.map_or(0.0, |hold| hold.until.secs_since(now));
+            let (before, until) = (Value::Number(left), Value::Number(after.until.secs_since(now)));
+            self.decide(now, who, host, What::Hold, before, until, hold_reason(&after, answer));
+        }
+        if ruling.opened {
+            let why = format!("probe answered {}", ruling.outcome.as_str());
+            self.decide(now, Who::Controller, host, What::Open, Value::None, Value::None, why);
+        }
+        let Some(shift) = shift else { return };
+        let why = reason_of_shift(answer, ruling.outcome);
+        let original = self.original_of(answer.host, answer.lane);
+        if tells(shift.before.rate, shift.after.rate, original.rate) {
+            let (before, after) = (Value::Number(shift.before.rate), Value::Number(shift.after.rate));
+            self.decide(now, Who::Controller, host, What::Rate, before, after, why.clone());
+        }
+        if tells(shift.before.capacity, shift.after.capacity, original.capacity) {
+            let (before, after) = (Value::Number(shift.before.capacity), Value::Number(shift.after.capacity));
+            self.decide(now, Who::Controller, host, What::Capacity, before, after, why);
+        }
+    }
+
+    /// Holds a host whose robots.txt cannot be had: `tries` failures in a row so far, from 1.
+    pub fn robots_unreachable(&mut self, now: Mono, host: HostId, tries: u32, why: &str) {
+        let wait = backoff::delay(&self.settings.backoff, tries.saturating_sub(1), &mut NoJitter);
+        let spread = self.settings.backoff.jitter.mul_f64(self.jitter.unit().clamp(0.0, 1.0));
+        let Some(hot) = self.heat(now, host) else { return };
+        if let Some((before, after)) = hot.holding.impose(now, wait, HoldReason::RobotsUnreachable, spread) {
+            let before = Value::Number(before.map_or(0.0, |hold| hold.until.secs_since(now)));
+            let after = Value::Number(after.until.secs_since(now));
+            self.decide(
+                now,
+                Who::Site,
+                Some(host),
+                What::Hold,
+                before,
+                after,
+                format!("robots.txt unreachable: {why}"),
+            );
+        }
+        self.replan(now, host);
+    }
+
+    /// Holds a host until `until`, since robots.txt of another of its authorities cannot be had.
+    pub fn hold_for_robots(&mut self, now: Mono, host: HostId, until: Mono) {
+        if let Some(hot) = self.heat(now, host) {
+            hot.holding.impose(now, until.since(now), HoldReason::RobotsUnreachable, Duration::ZERO);
+        }
+        self.replan(now, host);
+    }
+
+    /// While `gated`, nothing goes to the host: its robots.txt is being asked for.
+    pub fn set_gated(&mut self, now: Mono, host: HostId, gated: bool) {
+        if let Some(hot) = self.heat(now, host) {
+            hot.gated = gated;
+        }
+        self.replan(now, host);
+    }
+
+    /// robots.txt came: the site's Crawl-delay as it asked; `None` = it asks for none (any more).
+    pub fn set_crawl_delay(&mut self, now: Mono, host: HostId, asked: Option<Duration>) {
+        let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
+        let policy = &self.settings.policies[usize::from(slot.policy.0)];
+        let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
+        hot.holding.reachable();
+        let before = hot.crawl_delay;
+        let delay = asked.filter(|asked| !asked.is_zero()).map(|asked| {
+            let obeyed = asked.min(CRAWL_DELAY_MAX);
+            let gap_until = before.map_or(now.after(obeyed), |before| before.gap_until.max(now.after(obeyed)));
+            CrawlDelay { asked, obeyed, gap_until }
+        });
+        if before.map(|one| one.asked) == delay.map(|one| one.asked) {
+            return;
+        }
+        hot.crawl_delay = delay;
+        hot.retarget(now, policy, &self.settings);
+        let seconds =
+            |delay: Option<CrawlDelay>| delay.map_or(Value::None, |one| Value::Number(one.asked.as_secs_f64()));
+        let why = match delay {
+            Some(delay) if delay.obeyed < delay.asked => format!(
+                "site asked for Crawl-delay {} s, capped at {} s: pause the host if it asks you by other means",
+                delay.asked.as_secs_f64(),
+                delay.obeyed.as_secs()
+            ),
+            Some(delay) => format!("site asked for Crawl-delay {} s", delay.asked.as_secs_f64()),
+            None => String::from("site asks for no Crawl-delay"),
+        };
+        self.decide(now, Who::Site, Some(host), What::CrawlDelay, seconds(before), seconds(delay), why);
+        self.replan(now, host);
+    }
+
+    /// At most `most` hosts whose view changed since they were last taken; the others stay for the next call.
+    pub fn take_changed(&mut self, most: usize) -> Vec<HostId> {
+        let rest = self.changed.split_off(most.min(self.changed.len()));
+        let taken = std::mem::replace(&mut self.changed, rest);
+        for host in &taken {
+            self.slots[host.0 as usize].dirty = false;
+        }
+        taken
+    }
+
+    /// Whether [`Self::take_changed`] has any.
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Decisions since the last call, oldest first.
+    pub fn take_decisions(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.decisions)
+    }
+
+    /// Wire requests that one host may see; 0 = no limit.
+    pub fn max_requests(&self, host: HostId) -> u64 {
+        self.slots.get(host.0 as usize).map_or(0, |_| self.policy_of(host).max_requests)
+    }
+
+    /// Whether a host ever answered with a status.
+    pub fn has_answered(&self, host: HostId) -> bool {
+        let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
+        hot.is_some_and(|hot| hot.answered)
+    }
+
+    /// A jitter as the backoff adds it.
+    pub fn spread(&mut self) -> Duration {
+        self.settings.backoff.jitter.mul_f64(self.jitter.unit().clamp(0.0, 1.0))
+    }
+
+    /// Whether the global bucket has nothing for anybody now.
+    pub(super) fn is_globally_limited(&self, now: Mono) -> bool {
+        self.global_until > now
+    }
+
+    /// Requests in flight, all hosts.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Whether the operator halted everything.
+    pub fn is_halted(&self) -> bool {
+        self.halted
+    }
+
+    /// Whether something is granted or queued that can move without new work: nothing left = done.
+    pub fn queued(&self, host: HostId) -> u64 {
+        self.slots.get(host.0 as usize).map_or(0, |slot| slot.lanes.queued())
+    }
+
+    /// The state of a host, made if it has none yet.
+    pub(super) fn heat(&mut self, now: Mono, host: HostId) -> Option<&mut Hot> {
+        let slot = self.slots.get_mut(host.0 as usize)?;
+        let policy = &self.settings.policies[usize::from(slot.policy.0)];
+        Some(slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings))))
+    }
+
+    pub(super) fn policy_of(&self, host: HostId) -> &Policy {
+        let slot = &self.slots[host.0 as usize];
+        &self.settings.policies[usize::from(slot.policy.0)]
+    }
+
+    fn original_of(&self, host: HostId, lane: Lane) -> Original {
+        let policy = self.policy_of(host);
+        let endpoint = usize::from(lane.0).checked_sub(1).and_then(|endpoint| policy.endpoints.get(endpoint));
+        endpoint.map_or(policy.original, |endpoint| endpoint.original)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one decision, in the journal's order")]
+    pub(super) fn decide(
+        &mut self,
+        at: Mono,
+        who: Who,
+        host: Option<HostId>,
+        what: What,
+        before: Value,
+        after: Value,
+        why: impl Into<String>,
+    ) {
+        self.decisions.push(Decision { at, who, host, what, before, after, why: why.into() });
+    }
+
+    /// Sets the bucket to what is effective, and the host to its place in the queue.
+    pub(super) fn retarget(&mut self, now: Mono, host: HostId) {
+        if let Some(slot) = self.slots.get_mut(host.0 as usize) {
+            let policy = &self.settings.policies[usize::from(slot.policy.0)];
+            if let Some(hot) = &mut slot.hot {
+                hot.retarget(now, policy, &self.settings);
+            }
+        }
+        self.replan(now, host);
+    }
+
+    /// Puts a host where its standing says: after every change of anything.
+    pub(super) fn replan(&mut self, now: Mono, host: HostId) {
+        let Some(slot) = self.slots.get(host.0 as usize) else { return };
+        let standing = slot.standing(now, &self.settings.policies[usize::from(slot.policy.0)]);
+        self.place(now, host, &standing);
+    }
+
+    fn place(&mut self, now: Mono, host: HostId, standing: &Standing) {
+        let slot = &mut self.slots[host.0 as usize];
+        let lapse = slot.hot.as_ref().map_or(Mono::NEVER, |hot| hot.lapse_at());
+        let at = standing.at.min(lapse);
+        if at == Mono::NEVER {
+            self.queue.remove(&mut slot.ticket);
+            slot.wake_at = Mono::NEVER;
+        } else {
+            // Who becomes due goes to the end of those that are due already: fair among ready hosts.
+            let at = at.max(now);
+            let keeps_place = slot.wake_at == at || (slot.wake_at <= now && at <= now);
+            if !(slot.ticket.is_queued() && keeps_place) {
+                self.queue.put(&mut slot.ticket, host, at);
+                slot.wake_at = at;
+            }
+        }
+        let state = slot.state_of(standing, now);
+        if state != slot.state {
+            self.counts.by_state[slot.state as usize] -= 1;
+            self.counts.by_state[state as usize] += 1;
+            let moves = |state| matches!(state, HostState::Run | HostState::Wait);
+            if let Some(hot) = slot.hot.as_mut().filter(|_| moves(state) && !moves(slot.state)) {
+                hot.free_since = now;
+            }
+            slot.state = state;
+        }
+        self.touch(host);
+    }
+
+    pub(super) fn touch(&mut self, host: HostId) {
+        let slot = &mut self.slots[host.0 as usize];
+        if !slot.dirty {
+            slot.dirty = true;
+            self.changed.push(host);
+        }
+    }
+}
+
+fn ticket_of(slots: &[Slot], host: HostId) -> Ticket {
+    slots.get(host.0 as usize).map_or(Ticket::default(), |slot| slot.ticket)
+}
+
+fn code_of(answer: &Answer, outcome: Outcome) -> Code {
+    match answer.verdict {
+        Verdict::Status(status) => Code::Status(status),
+        Verdict::Failed(_) => Code::Failure(FailureCode::of(outcome)),
+    }
+}
+
+fn signal_of(outcome: Outcome) -> Signal {
+    match outcome {
+        Outcome::Ok | Outcome::NotModified => Signal::Success,
+        Outcome::Throttled | Outcome::Refused => Signal::Throttle,
+        Outcome::ServerError => Signal::ServerError,
+        Outcome::Redirect
+        | Outcome::ClientError
+        | Outcome::Timeout
+        | Outcome::Connect
+        | Outcome::Tls
+        | Outcome::Dns
+        | Outcome::ConnectionReset
+        | Outcome::Incomplete
+        | Outcome::Decode
+        | Outcome::TooLarge
+        | Outcome::LimitExceeded
+        | Outcome::RedirectNotFollowed
+        | Outcome::AddressRefused
+        | Outcome::RobotsDenied
+        | Outcome::Local => Signal::Neutral,
+    }
+}
+
+/// Whether a change is worth a line: every fall, and a rise that passes a power of 1.1 or arrives.
+fn tells(before: f64, after: f64, original: f64) -> bool {
+    let step = |value: f64| (value.max(1e-9).ln() / 1.1_f64.ln()).floor();
+    after < before || (after > before && (after >= original || step(after) > step(before)))
+}
+
+fn hold_reason(hold: &Hold, answer: &Answer) -> String {
+    match hold.reason {
+        HoldReason::RetryAfter { asked, capped } => {
+            let status = status_text(answer);
+            let asked = asked.as_secs_f64();
+            let cap = if capped { ", capped by retry_after_max" } else { "" };
+            format!("{status}, server asked to retry after {asked} s{cap}")
+        }
+        HoldReason::Throttled => format!("{} without Retry-After", status_text(answer)),
+        HoldReason::Refused => format!("{}: a run of refusals", status_text(answer)),
+        HoldReason::Network(outcome) => format!("connection trouble: {}", outcome.as_str()),
+        HoldReason::RobotsUnreachable => String::from("robots.txt unreachable"),
+    }
+}
+
+fn status_text(answer: &Answer) -> String {
+    match answer.verdict {
+        Verdict::Status(status) => status.to_string(),
+        Verdict::Failed(outcome) => outcome.as_str().to_owned(),
+    }
+}
+
+fn reason_of_shift(answer: &Answer, outcome: Outcome) -> String {
+    match answer.lane.0 {
+        0 => format!("{} ({})", outcome.as_str(), status_text(answer)),
+        lane => format!("{} ({}) on endpoint {lane}", outcome.as_str(), status_text(answer)),
+    }
+}

@@ -1,0 +1,320 @@
+//! Holds of one host: when it may send again, the one probe that ends a hold, and what answers mean.
+//!
+//! A hold begins with a throttle, a run of refusals, connection trouble, or unreachable robots.txt.
+//! Nothing shortens it but the operator's wake. When it runs out exactly one probe goes out, and the
+//! host opens on any answer that is no throttle, refusal or connection trouble. Answers to requests
+//! sent before the hold began can lengthen it (a longer Retry-After), never deepen or open it.
+
+use std::time::Duration;
+
+use super::backoff::{self, Jitter, NoJitter};
+use super::{Answer, BackoffPolicy, Hold, HoldReason, Mono, Outcome, Verdict};
+
+/// The least hold after a throttle (the mission's rule).
+pub const THROTTLE_HOLD_MIN: Duration = Duration::from_secs(5);
+/// The first hold after a run of refusals; doubles to [`REFUSED_HOLD_MAX`].
+pub const REFUSED_HOLD_MIN: Duration = Duration::from_secs(5 * 60);
+/// The longest hold after a run of refusals.
+pub const REFUSED_HOLD_MAX: Duration = Duration::from_secs(30 * 60);
+/// The first hold after a failed TLS handshake: a certificate does not mend itself in seconds.
+pub const TLS_HOLD_MIN: Duration = Duration::from_secs(60);
+/// The longest hold after failed TLS handshakes.
+pub const TLS_HOLD_MAX: Duration = Duration::from_secs(3600);
+/// 403/401 in a row, after an earlier success, that count as a refusal.
+pub const REFUSED_RUN: u16 = 3;
+/// Successes after a hold that make the next backoff start from `base` again.
+const CALM: u8 = 10;
+
+/// Whether a host may send, as far as holds go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Gate {
+    /// No hold.
+    Open,
+    /// Not before this moment.
+    Until(Mono),
+    /// The hold has run out: one probe may go.
+    ProbeDue,
+    /// The probe is out; nothing else may go.
+    Probing,
+}
+
+/// What an answer did to the holds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Ruling {
+    /// What the request ended in.
+    pub(super) outcome: Outcome,
+    /// Whether it was the probe.
+    pub(super) probe: bool,
+    /// The hold before and the new one, where one began or grew.
+    pub(super) held: Option<(Option<Hold>, Hold)>,
+    /// The probe opened the host.
+    pub(super) opened: bool,
+}
+
+/// State of the holds of one host.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Holding {
+    hold: Option<Hold>,
+    probe: Option<Mono>,
+    throttles: u8,
+    refusals: u8,
+    troubles: u8,
+    calm: u8,
+    run: u16,
+    succeeded: bool,
+    blocked: bool,
+    refusing_since: Option<Mono>,
+    unreachable_since: Option<Mono>,
+}
+
+impl Holding {
+    /// The hold, also one that has run out and waits for its probe.
+    pub(super) fn hold(&self) -> Option<Hold> {
+        self.hold
+    }
+
+    /// 403/401 in a row so far.
+    pub(super) fn refused_run(&self) -> u16 {
+        self.run
+    }
+
+    /// Whether the hold is about refusals (403/401).
+    pub(super) fn blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Since when the host has answered nothing but refusals.
+    pub(super) fn refusing_since(&self) -> Option<Mono> {
+        self.refusing_since
+    }
+
+    /// Since when robots.txt could not be had, without an answer to anything else meanwhile.
+    pub(super) fn unreachable_since(&self) -> Option<Mono> {
+        self.unreachable_since
+    }
+
+    /// robots.txt is there (again).
+    pub(super) fn reachable(&mut self) {
+        self.unreachable_since = None;
+    }
+
+    /// Whether the host may send at `now`.
+    pub(super) fn gate(&self, now: Mono) -> Gate {
+        match self.hold {
+            None => Gate::Open,
+            Some(hold) if hold.until > now => Gate::Until(hold.until),
+            Some(_) if self.probe.is_some() => Gate::Probing,
+            Some(_) => Gate::ProbeDue,
+        }
+    }
+
+    /// A request goes out at `now`; under a hold that has run out it is the probe.
+    pub(super) fn on_send(&mut self, now: Mono) -> bool {
+        if self.hold.is_some() {
+            self.probe = Some(now);
+        }
+        self.hold.is_some()
+    }
+
+    /// The request sent at `sent` did not go out after all, or nobody worked on it.
+    pub(super) fn on_cancel(&mut self, sent: Mono) {
+        if self.probe == Some(sent) {
+            self.probe = None;
+        }
+    }
+
+    /// Holds the host for `wait` from `now` (jitter not included), for a reason that is no answer.
+    pub(super) fn impose(
+        &mut self,
+        now: Mono,
+        wait: Duration,
+        reason: HoldReason,
+        jitter: Duration,
+    ) -> Option<(Option<Hold>, Hold)> {
+        self.unreachable_since.get_or_insert(now);
+        self.raise(now, now.after(wait).after(jitter), reason, true)
+    }
+
+    /// The operator's wake: the hold runs out now; its probe goes first.
+    pub(super) fn wake(&mut self, now: Mono) -> Option<Hold> {
+        let hold = self.hold.filter(|hold| hold.until > now)?;
+        self.hold = Some(Hold { until: now, ..hold });
+        Some(hold)
+    }
+
+    /// Undoes a wake: the hold stands again as it was, unless the host has opened since.
+    pub(super) fn restore(&mut self, now: Mono, hold: Hold) -> bool {
+        let restored = hold.until > now && self.hold.is_none_or(|current| current.until < hold.until);
+        if restored {
+            self.hold = Some(hold);
+        }
+        restored
+    }
+
+    /// What `answer` means, given this host's past.
+    pub(super) fn on_answer(
+        &mut self,
+        now: Mono,
+        answer: &Answer,
+        policy: &BackoffPolicy,
+        jitter: &mut dyn Jitter,
+    ) -> Ruling {
+        let probe = self.probe == Some(answer.sent);
+        if probe {
+            self.probe = None;
+        }
+        // An answer to a request from before the hold tells of the incident that the hold is about.
+        let news = probe || self.hold.is_none_or(|hold| answer.sent > hold.since);
+        let outcome = self.classify(answer, probe, news);
+        self.count(outcome, now, answer);
+        let before = self.hold;
+        let asked = answer.retry_after;
+        let own = self.own_wait(outcome, policy).filter(|_| news && !answer.unprocessed);
+        if own.is_some() {
+            self.deepen(outcome);
+        }
+        // An older request's answer may have lengthened the hold while the probe was out: that stands.
+        let over = self.hold.is_none_or(|hold| hold.until <= now);
+        let opened = probe && over && own.is_none() && !answer.unprocessed && outcome != Outcome::Local;
+        if opened {
+            self.hold = None;
+            self.blocked = false;
+        }
+        let spread = policy.jitter.mul_f64(jitter.unit().clamp(0.0, 1.0));
+        // Retry-After is a floor under our own wait, on any status; jitter only ever comes on top.
+        let asked = asked.map(|asked| (asked.min(policy.retry_after_max), asked));
+        let wait = match (own, asked) {
+            (None, None) => None,
+            (own, Some((granted, asked))) => {
+                let reason = HoldReason::RetryAfter { asked, capped: granted < asked };
+                Some((own.unwrap_or_default().max(granted), reason))
+            }
+            (Some(own), None) => Some((own, own_reason(outcome))),
+        };
+        if let Some((wait, reason)) = wait {
+            self.raise(now, now.after(wait).after(spread), reason, news);
+        }
+        let held = match (before, self.hold) {
+            (before, Some(after)) if before.is_none_or(|before| before.until < after.until) => Some((before, after)),
+            _ => None,
+        };
+        Ruling { outcome, probe, held, opened: opened && self.hold.is_none() }
+    }
+
+    fn classify(&mut self, answer: &Answer, probe: bool, news: bool) -> Outcome {
+        let status = match answer.verdict {
+            Verdict::Failed(outcome) => return outcome,
+            Verdict::Status(status) => status,
+        };
+        match status {
+            401 | 403 => {
+                if news {
+                    self.run = self.run.saturating_add(1);
+                }
+                if probe || self.blocked || (self.run >= REFUSED_RUN && self.succeeded) {
+                    Outcome::Refused
+                } else {
+                    Outcome::ClientError
+                }
+            }
+            429 => Outcome::Throttled,
+            503 if answer.retry_after.is_some() => Outcome::Throttled,
+            200..300 => Outcome::Ok,
+            304 => Outcome::NotModified,
+            300..400 => Outcome::Redirect,
+            400..500 => Outcome::ClientError,
+            _ => Outcome::ServerError,
+        }
+    }
+
+    /// Keeps the runs: of refusals, of trouble, of calm.
+    fn count(&mut self, outcome: Outcome, now: Mono, answer: &Answer) {
+        let Verdict::Status(status) = answer.verdict else { return };
+        self.troubles = 0;
+        match outcome {
+            Outcome::Throttled | Outcome::Refused => {
+                self.refusing_since.get_or_insert(now);
+            }
+            Outcome::Ok | Outcome::NotModified => {
+                self.refusing_since = None;
+                self.succeeded = true;
+                self.run = 0;
+                self.refusals = 0;
+                self.calm = self.calm.saturating_add(1);
+                if self.calm >= CALM {
+                    self.throttles = 0;
+                }
+            }
+            _ => {
+                self.refusing_since = None;
+                if !matches!(status, 401 | 403) {
+                    self.run = 0;
+                }
+            }
+        }
+    }
+
+    /// Our own wait after `outcome`, before this incident deepens it.
+    fn own_wait(&self, outcome: Outcome, policy: &BackoffPolicy) -> Option<Duration> {
+        match outcome {
+            Outcome::Throttled => {
+                Some(backoff::delay(policy, u32::from(self.throttles), &mut NoJitter).max(THROTTLE_HOLD_MIN))
+            }
+            Outcome::Refused => Some(doubled(REFUSED_HOLD_MIN, self.refusals, REFUSED_HOLD_MAX)),
+            Outcome::Tls => Some(doubled(TLS_HOLD_MIN, self.troubles, TLS_HOLD_MAX)),
+            Outcome::Connect | Outcome::Dns | Outcome::ConnectionReset | Outcome::Timeout => {
+                Some(backoff::delay(policy, u32::from(self.troubles), &mut NoJitter))
+            }
+            _ => None,
+        }
+    }
+
+    /// The next wait of this kind will be longer.
+    fn deepen(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Throttled => {
+                self.throttles = self.throttles.saturating_add(1);
+                self.calm = 0;
+            }
+            Outcome::Refused => {
+                self.refusals = self.refusals.saturating_add(1);
+                self.blocked = true;
+            }
+            _ => self.troubles = self.troubles.saturating_add(1),
+        }
+    }
+
+    /// Lengthens the hold to `until`, never shortens it; `anew` starts a new incident. A server's own
+    /// word stays the reason as long as the hold lasts, so that only a confirmed wake can end it.
+    fn raise(&mut self, now: Mono, until: Mono, reason: HoldReason, anew: bool) -> Option<(Option<Hold>, Hold)> {
+        let before = self.hold;
+        let hold = match before {
+            Some(old) => {
+                let running = old.until > now;
+                let reason = if running && (old.reason.server_asked() || old.until >= until) && !reason.server_asked() {
+                    old.reason
+                } else {
+                    reason
+                };
+                Hold { until: old.until.max(until), since: if anew { now } else { old.since }, reason }
+            }
+            None => Hold { until, since: now, reason },
+        };
+        self.hold = Some(hold);
+        (before.is_none_or(|before| before.until < hold.until)).then_some((before, hold))
+    }
+}
+
+/// The reason of a hold that only we wanted.
+fn own_reason(outcome: Outcome) -> HoldReason {
+    match outcome {
+        Outcome::Throttled => HoldReason::Throttled,
+        Outcome::Refused => HoldReason::Refused,
+        other => HoldReason::Network(other),
+    }
+}
+
+/// `first · 2^n`, at most `most`.
+fn doubled(first: Duration, n: u8, most: Duration) -> Duration {
+    first.saturating_mul(1_u32.checked_shl(u32::from(n)).unwrap_or(u32::MAX)).min(most)
+}

@@ -1,0 +1,369 @@
+//! The operator's commands, applied: each with before and after in the journal, each with an inverse.
+//!
+//! An override changes a rate, never a hold. A pause changes nothing but that nothing goes out. The
+//! controllers learn on under both. Undo restores settings, not what was learned meanwhile.
+
+use super::adaptive::RateController;
+use super::command::{CAPACITY_RANGE, RATE_RANGE};
+use super::history::{Act, Change};
+use super::{
+    Command, CommandResult, Controller, Hold, HostId, Lifetime, Mono, OperatorSettings, Original, Override,
+    OverrideSpec, Pause, Settings, SkipReason, Value, WakeEven, What, Who,
+};
+
+/// Hosts left alone that a result names.
+const SKIPPED_NAMED: usize = 100;
+
+/// What `spec` makes of a host, given its effective and adaptive values now: the override that will be
+/// in force, or why not. The prompt's preview and the controller use this same function.
+pub fn plan_override(
+    now: Mono,
+    spec: &OverrideSpec,
+    effective: Original,
+    adaptive: Original,
+    current: Option<Override>,
+    ttl: &OverrideTtl,
+) -> Result<Override, SkipReason> {
+    let rate = spec.rate.map(|amount| amount.resolve(effective.rate));
+    let capacity = spec.capacity.map(|amount| amount.resolve(effective.capacity));
+    let in_range = rate.is_none_or(|rate| RATE_RANGE.contains(&rate))
+        && capacity.is_none_or(|capacity| CAPACITY_RANGE.contains(&capacity))
+        && (rate.is_some() || capacity.is_some());
+    if !in_range {
+        return Err(SkipReason::OutOfRange);
+    }
+    let rate = rate.or(current.and_then(|one| one.rate));
+    let capacity = capacity.or(current.and_then(|one| one.capacity));
+    let above =
+        rate.is_some_and(|rate| rate > adaptive.rate) || capacity.is_some_and(|capacity| capacity > adaptive.capacity);
+    let until = match spec.lifetime {
+        Lifetime::For(lifetime) => Some(now.after(lifetime)),
+        Lifetime::Default if above => Some(now.after(ttl.0)),
+        Lifetime::Default => None,
+    };
+    Ok(Override { rate, capacity, since: now, until })
+}
+
+/// How long an override above the adaptive rate lives when nothing else is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OverrideTtl(pub std::time::Duration);
+
+impl From<&Settings> for OverrideTtl {
+    fn from(settings: &Settings) -> Self {
+        Self(settings.override_ttl)
+    }
+}
+
+impl Controller {
+    /// Applies a command. `chosen_by` says in the journal how the targets were chosen.
+    pub fn command(&mut self, now: Mono, command: Command, targets: &[HostId], chosen_by: &str) -> CommandResult {
+        match command {
+            Command::Halt => self.set_halted(now, true),
+            Command::GoOn => self.set_halted(now, false),
+            Command::Undo => self.undo(now),
+            Command::Redo => self.redo(now),
+            Command::Pause(_)
+            | Command::Resume
+            | Command::Override(_)
+            | Command::Auto
+            | Command::Reset
+            | Command::Wake(_) => self.act(now, command, targets, chosen_by),
+        }
+    }
+
+    fn act(&mut self, now: Mono, command: Command, targets: &[HostId], chosen_by: &str) -> CommandResult {
+        let name = describe(&command);
+        let why = if chosen_by.is_empty() { name.clone() } else { format!("{name} ({chosen_by})") };
+        let mut changes = Vec::new();
+        let mut skipped = Vec::new();
+        for host in targets.iter().copied() {
+            if self.slots.get(host.0 as usize).is_none() {
+                skip(&mut skipped, host, SkipReason::Unknown);
+                continue;
+            }
+            self.end_lifetimes(now, host);
+            match self.apply(now, host, &command, &why) {
+                Ok(change) => changes.push(change),
+                Err(reason) => skip(&mut skipped, host, reason),
+            }
+        }
+        let changed = changes.len();
+        if changed > 0 {
+            self.history.record(Act { name: name.clone(), changes });
+        }
+        CommandResult { changed, skipped, summary: name }
+    }
+
+    /// One command on one host that exists.
+    fn apply(&mut self, now: Mono, host: HostId, command: &Command, why: &str) -> Result<Change, SkipReason> {
+        let ttl = OverrideTtl::from(&self.settings);
+        let Self { slots, settings, .. } = self;
+        let slot = &mut slots[host.0 as usize];
+        let policy = &settings.policies[usize::from(slot.policy.0)];
+        let hot = slot.hot.get_or_insert_with(|| Box::new(super::host::Hot::new(now, policy, settings)));
+        let before = hot.operator;
+        let mut after = before;
+        let what = match command {
+            Command::Pause(lifetime) => {
+                let until = match lifetime {
+                    Lifetime::Default => None,
+                    Lifetime::For(lifetime) => Some(now.after(*lifetime)),
+                };
+                if before.pause.is_some() && until.is_none() {
+                    return Err(SkipReason::Already);
+                }
+                after.pause = Some(Pause { since: now, until });
+                What::Pause
+            }
+            Command::Resume => {
+                before.pause.ok_or(SkipReason::Already)?;
+                after.pause = None;
+                What::Resume
+            }
+            Command::Override(spec) => {
+                let effective = hot.effective(now, policy, settings);
+                let adaptive = hot.adaptive(now, settings);
+                after.overriding = Some(plan_override(now, spec, effective, adaptive, before.overriding, &ttl)?);
+                What::Override
+            }
+            Command::Auto => {
+                before.overriding.ok_or(SkipReason::Already)?;
+                after.overriding = None;
+                What::Auto
+            }
+            Command::Reset => {
+                after.overriding = None;
+                let learned = hot.layer.adaptive.target(now);
+                hot.warm = true;
+                let min_rate = settings.min_rate;
+                for layer in std::iter::once(&mut hot.layer).chain(hot.endpoints.iter_mut()) {
+                    let bounds = super::adaptive::Bounds { original: layer.original, min_rate };
+                    layer.adaptive.reset(now, &bounds);
+                    let target = layer.adaptive.target(now);
+                    layer.bucket.set_target(now, target);
+                }
+                let original = hot.layer.original;
+                self.set_operator(host, after);
+                let (from, to) = (Value::Number(learned.rate), Value::Number(original.rate));
+                self.decide(now, Who::Operator, Some(host), What::Reset, from, to, why);
+                self.retarget(now, host);
+                return Ok(Change::Settings { host, before, after });
+            }
+            Command::Wake(even) => {
+                let hold = hot.holding.hold().filter(|hold| hold.until > now).ok_or(SkipReason::NotHeld)?;
+                if hold.reason.server_asked() && *even == WakeEven::Own {
+                    return Err(SkipReason::ServerAsked);
+                }
+                hot.holding.wake(now);
+                let left = Value::Number(hold.until.secs_since(now));
+                self.decide(now, Who::Operator, Some(host), What::Wake, left, Value::Number(0.0), why);
+                self.retarget(now, host);
+                return Ok(Change::Woken { host, hold });
+            }
+            Command::Halt | Command::GoOn | Command::Undo | Command::Redo => return Err(SkipReason::Already),
+        };
+        self.set_operator(host, after);
+        self.decide(now, Who::Operator, Some(host), what, Value::Settings(before), Value::Settings(after), why);
+        self.retarget(now, host);
+        Ok(Change::Settings { host, before, after })
+    }
+
+    /// Sets what the operator set on a host, and keeps the counts.
+    fn set_operator(&mut self, host: HostId, settings: OperatorSettings) {
+        let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
+        match (hot.operator.overriding.is_some(), settings.overriding.is_some()) {
+            (false, true) => self.counts.overridden += 1,
+            (true, false) => self.counts.overridden -= 1,
+            _ => {}
+        }
+        hot.operator = settings;
+    }
+
+    /// Ends pauses and overrides whose lifetime is over.
+    pub(super) fn end_lifetimes(&mut self, now: Mono, host: HostId) {
+        let Some(hot) = self.slots[host.0 as usize].hot.as_ref() else { return };
+        if hot.lapse_at() > now {
+            return;
+        }
+        let before = hot.operator;
+        let lapsed = |until: Option<Mono>| until.is_some_and(|until| until <= now);
+        let mut after = before;
+        if after.overriding.is_some_and(|one| lapsed(one.until)) {
+            after.overriding = None;
+            self.set_operator(host, after);
+            let (from, to) = (Value::Settings(before), Value::Settings(after));
+            self.decide(now, Who::System, Some(host), What::Auto, from, to, "the override's lifetime ended");
+        }
+        if after.pause.is_some_and(|one| lapsed(one.until)) {
+            let from = after;
+            after.pause = None;
+            self.set_operator(host, after);
+            let (from, to) = (Value::Settings(from), Value::Settings(after));
+            self.decide(now, Who::System, Some(host), What::Resume, from, to, "the pause's lifetime ended");
+        }
+        self.retarget(now, host);
+    }
+
+    fn set_halted(&mut self, now: Mono, halted: bool) -> CommandResult {
+        let summary = String::from(if halted { "crawl halted" } else { "crawl goes on" });
+        if self.halted == halted {
+            return CommandResult { changed: 0, skipped: Vec::new(), summary: format!("already so: {summary}") };
+        }
+        self.halt_event(now, halted, "by key");
+        self.history.record(Act { name: summary.clone(), changes: vec![Change::Halted(halted)] });
+        CommandResult { changed: 1, skipped: Vec::new(), summary }
+    }
+
+    fn halt_event(&mut self, now: Mono, halted: bool, why: &str) {
+        self.halted = halted;
+        self.resumed = now;
+        let word = |halted| Value::Text(String::from(if halted { "halted" } else { "running" }));
+        let what = if halted { What::Halt } else { What::GoOn };
+        self.decide(now, Who::Operator, None, what, word(!halted), word(halted), why);
+    }
+
+    fn undo(&mut self, now: Mono) -> CommandResult {
+        let Some(act) = self.history.pop_done() else { return nothing("nothing to undo") };
+        let result = self.replay(now, &act, Direction::Back);
+        self.history.push_undone(act);
+        result
+    }
+
+    fn redo(&mut self, now: Mono) -> CommandResult {
+        let Some(act) = self.history.pop_undone() else { return nothing("nothing to redo") };
+        let result = self.replay(now, &act, Direction::Forth);
+        self.history.push_done(act);
+        result
+    }
+
+    /// Takes an act back or makes it again, host by host, leaving alone what was changed since.
+    fn replay(&mut self, now: Mono, act: &Act, direction: Direction) -> CommandResult {
+        let (what, word) = match direction {
+            Direction::Back => (What::Undo, "undone"),
+            Direction::Forth => (What::Redo, "redone"),
+        };
+        let why = format!("{word}: {}", act.name);
+        let mut changed = 0;
+        let mut skipped = Vec::new();
+        for change in &act.changes {
+            match *change {
+                Change::Settings { host, before, after } => {
+                    self.end_lifetimes(now, host);
+                    let (from, to) = match direction {
+                        Direction::Back => (after, before),
+                        Direction::Forth => (before, after),
+                    };
+                    if self.operator_of(host) != from {
+                        skip(&mut skipped, host, SkipReason::ChangedSince);
+                        continue;
+                    }
+                    self.set_operator(host, to);
+                    self.decide(
+                        now,
+                        Who::Operator,
+                        Some(host),
+                        what,
+                        Value::Settings(from),
+                        Value::Settings(to),
+                        &*why,
+                    );
+                    self.end_lifetimes(now, host);
+                    self.retarget(now, host);
+                    changed += 1;
+                }
+                Change::Woken { host, hold } => match self.rehold(now, host, hold, direction) {
+                    true => {
+                        let left = Value::Number(hold.until.secs_since(now));
+                        self.decide(now, Who::Operator, Some(host), what, Value::None, left, &*why);
+                        changed += 1;
+                    }
+                    false => skip(&mut skipped, host, SkipReason::ChangedSince),
+                },
+                Change::Halted(halted) => {
+                    let halted = match direction {
+                        Direction::Back => !halted,
+                        Direction::Forth => halted,
+                    };
+                    if self.halted != halted {
+                        self.halt_event(now, halted, &why);
+                        changed += 1;
+                    }
+                }
+            }
+        }
+        CommandResult { changed, skipped, summary: why }
+    }
+
+    /// Undoes (or redoes) a wake: the hold stands (or ends) again, if it would still run.
+    fn rehold(&mut self, now: Mono, host: HostId, hold: Hold, direction: Direction) -> bool {
+        let Some(hot) = self.heat(now, host) else { return false };
+        let done = match direction {
+            Direction::Back => hot.holding.restore(now, hold),
+            Direction::Forth => hot.holding.hold() == Some(hold) && hot.holding.wake(now).is_some(),
+        };
+        self.retarget(now, host);
+        done
+    }
+
+    /// What the operator set on a host.
+    pub fn operator_of(&self, host: HostId) -> OperatorSettings {
+        let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_ref());
+        hot.map(|hot| hot.operator).unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Back,
+    Forth,
+}
+
+fn nothing(summary: &str) -> CommandResult {
+    CommandResult { changed: 0, skipped: Vec::new(), summary: summary.to_owned() }
+}
+
+fn skip(skipped: &mut Vec<(HostId, SkipReason)>, host: HostId, reason: SkipReason) {
+    if skipped.len() < SKIPPED_NAMED {
+        skipped.push((host, reason));
+    }
+}
+
+fn describe_lifetime(lifetime: Lifetime) -> String {
+    match lifetime {
+        Lifetime::Default => String::new(),
+        Lifetime::For(lifetime) => format!(" for {} s", lifetime.as_secs()),
+    }
+}
+
+fn describe_amount(amount: super::Amount) -> String {
+    match amount {
+        super::Amount::Absolute(value) => format!("{value}"),
+        super::Amount::Times(factor) => format!("x{factor}"),
+    }
+}
+
+/// A command in the words of the footer and the journal.
+fn describe(command: &Command) -> String {
+    match command {
+        Command::Pause(lifetime) => format!("pause{}", describe_lifetime(*lifetime)),
+        Command::Resume => String::from("resume"),
+        Command::Override(spec) => {
+            let mut text = String::from("override");
+            if let Some(rate) = spec.rate {
+                text.push_str(&format!(" rate {}", describe_amount(rate)));
+            }
+            if let Some(capacity) = spec.capacity {
+                text.push_str(&format!(" capacity {}", describe_amount(capacity)));
+            }
+            text + &describe_lifetime(spec.lifetime)
+        }
+        Command::Auto => String::from("auto: override dropped"),
+        Command::Reset => String::from("reset to the original rate and capacity"),
+        Command::Wake(WakeEven::Own) => String::from("wake"),
+        Command::Wake(WakeEven::Asked) => String::from("wake, though the server asked to wait"),
+        Command::Halt => String::from("halt"),
+        Command::GoOn => String::from("go on"),
+        Command::Undo => String::from("undo"),
+        Command::Redo => String::from("redo"),
+    }
+}

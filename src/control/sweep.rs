@@ -1,0 +1,145 @@
+//! What only time brings about: lifetimes that end, concerns, hosts to give up, the crawl's outlook.
+//!
+//! A sweep looks at so many hosts at a time and goes on where the last one stopped, so that a crawl of
+//! a million hosts is never held up by it.
+
+use std::time::Duration;
+
+use super::adaptive::RateController as _;
+use super::concern::{self, Facts, Thresholds};
+use super::eta::{self, Load, Outlook};
+use super::{Concern, ConcernKind, Controller, HostId, HostState, Mono, Value, What, Who};
+
+impl Controller {
+    /// Looks at the next `most` hosts.
+    pub fn sweep(&mut self, now: Mono, most: usize) {
+        for _ in 0..most.min(self.slots.len()) {
+            if self.sweep_at >= self.slots.len() {
+                self.sweep_at = 0;
+                self.outlook = self.look_out(now);
+            }
+            let host = HostId(u32::try_from(self.sweep_at).unwrap_or(u32::MAX));
+            self.sweep_at += 1;
+            self.end_lifetimes(now, host);
+            self.check_patience(now, host);
+            self.check_concern(now, host);
+        }
+        if self.sweep_at >= self.slots.len() {
+            self.sweep_at = 0;
+            self.outlook = self.look_out(now);
+        }
+    }
+
+    /// The outlook as of the last whole sweep.
+    pub fn outlook(&self) -> Outlook {
+        self.outlook
+    }
+
+    /// Hosts that have answered nothing but refusals for `give_up_after`, each told once.
+    pub fn take_given_up(&mut self) -> Vec<HostId> {
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// Raises or clears the host's concern.
+    fn check_concern(&mut self, now: Mono, host: HostId) {
+        let Some(facts) = self.facts(now, host) else { return };
+        let Some(hot) = &mut self.slots[host.0 as usize].hot else { return };
+        let before = hot.concern;
+        let after = concern::check(now, &facts, &Thresholds::default()).map(|after| after.continuing(before.as_ref()));
+        if after == before {
+            return;
+        }
+        hot.concern = after;
+        self.touch(host);
+        let kind = |concern: Option<Concern>| concern.map(|concern| concern.kind);
+        if kind(before) == kind(after) {
+            return;
+        }
+        for (concern, raised) in [(before, false), (after, true)] {
+            let Some(concern) = concern else { continue };
+            let count = match concern.kind {
+                ConcernKind::Stuck => &mut self.counts.stuck,
+                ConcernKind::Angry => &mut self.counts.angry,
+                ConcernKind::Tail => &mut self.counts.tail,
+                ConcernKind::Forgotten => &mut self.counts.forgotten,
+            };
+            *count = if raised { *count + 1 } else { count.saturating_sub(1) };
+        }
+        let word = |concern: Option<Concern>| {
+            concern.map_or(Value::None, |concern| Value::Text(concern.kind.as_str().to_owned()))
+        };
+        let why = match (before, after) {
+            (_, Some(concern)) => format!("{}: {}", concern.why(now), concern.advice()),
+            (Some(concern), None) => format!("{} no more", concern.kind.as_str()),
+            (None, None) => String::new(),
+        };
+        self.decide(now, Who::Concern, Some(host), What::Concern, word(before), word(after), why);
+    }
+
+    /// What the checks need to know; `None` for a host that was never touched.
+    fn facts(&self, now: Mono, host: HostId) -> Option<Facts> {
+        let slot = self.slots.get(host.0 as usize)?;
+        let hot = slot.hot.as_deref()?;
+        let answers: u32 = hot.histogram.recent(now).iter().sum();
+        let refusals = hot.histogram.recent_where(now, |status| matches!(status, 429 | 503 | 403 | 401));
+        let status = hot.histogram.commonest(now, |status| matches!(status, 429 | 503 | 403 | 401));
+        Some(Facts {
+            queued: slot.lanes.queued(),
+            hold: hot.hold(),
+            pause: hot.operator.pause,
+            overriding: hot.operator.overriding,
+            adaptive_rate: hot.layer.adaptive.target(now).rate,
+            rate: if self.halted { 0.0 } else { hot.layer.bucket.target().rate },
+            last_ok: hot.last_ok,
+            first_sent: hot.first_sent,
+            free_since: Some(hot.free_since.max(self.resumed)),
+            answers,
+            refusals,
+            refusal_status: status.unwrap_or(0),
+            refusal_run: u32::from(hot.holding.refused_run()),
+            last: hot.last_outcome,
+            eta: self.eta_of(now, host),
+            bulk: self.outlook.bulk,
+            remind_after: self.settings.remind_after,
+        })
+    }
+
+    fn check_patience(&mut self, now: Mono, host: HostId) {
+        let patience = self.settings.give_up_after;
+        let Some(hot) = &mut self.slots[host.0 as usize].hot else { return };
+        let refusing = hot.holding.refusing_since().is_some_and(|since| now.since(since) >= patience);
+        let silent = hot.holding.unreachable_since().is_some_and(|since| now.since(since) >= patience);
+        if (refusing || silent) && !hot.given_up {
+            hot.given_up = true;
+            self.given_up.push(host);
+        }
+    }
+
+    /// Time until a host's queue is empty at its present pace.
+    pub(super) fn eta_of(&self, now: Mono, host: HostId) -> Option<Duration> {
+        let load = self.load(now, host)?;
+        eta::of_host(load.queue, load.rate, load.hold_left)
+    }
+
+    fn load(&self, now: Mono, host: HostId) -> Option<Load> {
+        let slot = self.slots.get(host.0 as usize)?;
+        let policy = self.policy_of(host);
+        let queue = slot.lanes.queued() + u64::from(slot.hot.as_ref().map_or(0, |hot| hot.in_flight));
+        let Some(hot) = &slot.hot else {
+            let rate = eta::pace(policy.original.rate, policy.connections, None);
+            return Some(Load { host, queue, rate, hold_left: Duration::ZERO });
+        };
+        let rate = match slot.state {
+            HostState::Paused => 0.0,
+            _ => hot.layer.bucket.target().rate,
+        };
+        let rate = eta::pace(rate, policy.connections, hot.latency.percentile(0.5));
+        let hold_left = hot.hold().map_or(Duration::ZERO, |hold| hold.until.since(now));
+        Some(Load { host, queue, rate, hold_left })
+    }
+
+    fn look_out(&self, now: Mono) -> Outlook {
+        let hosts = (0..self.slots.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX)));
+        eta::outlook(hosts.filter_map(|host| self.load(now, host)))
+    }
+}
