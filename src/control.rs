@@ -7,6 +7,7 @@ pub mod concern;
 pub mod decision;
 pub mod outcome;
 pub mod policy;
+pub mod retry_after;
 pub mod snapshot;
 pub mod time;
 
