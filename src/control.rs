@@ -21,6 +21,7 @@ pub mod latency;
 pub mod operator;
 pub mod outcome;
 pub mod policy;
+pub mod retry_after;
 pub mod snapshot;
 mod sweep;
 pub mod time;
