@@ -1,3 +1,4 @@
 //! The crawl: frontier, engine, fetching. The engine's task is the only one that changes the controller.
 
 pub mod exchange;
+pub mod fetcher;
