@@ -2,3 +2,4 @@
 
 pub mod address;
 pub mod exchange;
+pub mod fetcher;

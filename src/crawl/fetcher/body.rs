@@ -1,0 +1,172 @@
+//! Reading a body: two clocks, counting, decoding, caps.
+//!
+//! A body ends early when no byte comes for `idle`, when fewer than `min_rate` bytes a second come over
+//! a whole window, or at a cap. Ending early drops the response, which closes the connection (HTTP/1) or
+//! resets the stream (HTTP/2). Bodies of pages are decoded (that proves them whole) and counted, not kept.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Response;
+use reqwest::header::CONTENT_ENCODING;
+
+use super::decode::{AtCap, Codings, Decoding, Limits, STACK_MAX, Stop};
+use super::failure::{self, Failure};
+use crate::control::{Outcome, RequestKind};
+
+/// Decoded bytes of a robots.txt that are kept: the 512 KiB that are parsed, and one byte more, so that
+/// the parser can tell that there was more.
+pub const ROBOTS_MAX: u64 = 512 * 1024 + 1;
+/// Decoded bytes of a sitemap at most (sitemaps.org allows 50 MB).
+pub const SITEMAP_MAX: u64 = 50 * 1024 * 1024;
+/// Received bytes that are decoded before other tasks get their turn, and decoded bytes likewise.
+const SLICE: usize = 4096;
+/// See [`SLICE`].
+const TURN: u64 = 256 * 1024;
+
+/// Deadlines and caps of bodies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct BodyRules {
+    pub(super) idle: Duration,
+    /// Bytes per second at least, averaged over `window`; 0 = no limit.
+    pub(super) min_rate: u64,
+    pub(super) window: Duration,
+    pub(super) max_body: u64,
+}
+
+impl BodyRules {
+    /// The caps for a kind of request.
+    fn limits(&self, kind: RequestKind) -> Limits {
+        match kind {
+            RequestKind::Robots => Limits { cap: ROBOTS_MAX.min(self.max_body), at_cap: AtCap::Cut, keep: true },
+            RequestKind::Sitemap => Limits { cap: SITEMAP_MAX.min(self.max_body), at_cap: AtCap::Fail, keep: true },
+            RequestKind::Page | RequestKind::Redirect | RequestKind::Feed => {
+                Limits { cap: self.max_body, at_cap: AtCap::Fail, keep: false }
+            }
+        }
+    }
+}
+
+/// What became of a body.
+#[derive(Debug)]
+pub(super) struct BodyEnd {
+    /// Bytes as received (after chunks, before content codings).
+    pub(super) received: u64,
+    /// Decoded bytes, if they are kept.
+    pub(super) body: Bytes,
+    pub(super) anomalies: Vec<String>,
+    pub(super) failure: Option<Failure>,
+}
+
+/// Reads the body of `response` to its end, or to the end of our patience.
+pub(super) async fn read(mut response: Response, kind: RequestKind, rules: &BodyRules) -> BodyEnd {
+    let limits = rules.limits(kind);
+    let mut end = BodyEnd { received: 0, body: Bytes::new(), anomalies: Vec::new(), failure: None };
+    let values = response.headers().get_all(CONTENT_ENCODING);
+    let codings = match Codings::parse(values.iter().map(reqwest::header::HeaderValue::as_bytes)) {
+        Codings::Known(codings) => codings,
+        Codings::Unknown(word) => {
+            end.anomalies.push(format!("unknown content coding {word:?}: the body is kept as it came"));
+            Vec::new()
+        }
+        Codings::TooDeep => {
+            let text = format!("more than {STACK_MAX} content codings on one body");
+            end.failure = Some(Failure::new(Outcome::Decode, text));
+            return end;
+        }
+    };
+    let announced = response.content_length();
+    // Without a length and without chunks only the close of the connection tells the end.
+    let is_close_delimited = announced.is_none()
+        && response.version() <= reqwest::Version::HTTP_11
+        && !response.headers().contains_key(reqwest::header::TRANSFER_ENCODING);
+    let mut decoding = Decoding::new(&codings, limits);
+    let stop = pump(&mut response, &mut decoding, &mut end, rules).await;
+    if decoding.has_garbage() {
+        end.anomalies.push(String::from("bytes after the end of the compressed data"));
+    }
+    match stop {
+        Ok(()) => {}
+        Err(Early::Decode(Stop::Cut)) => {
+            end.anomalies.push(format!("cut after {} bytes, the limit of its kind", decoding.decoded()));
+        }
+        Err(Early::Decode(stop)) => end.failure = Some(undecodable(&stop, is_close_delimited)),
+        Err(Early::Wire(failure)) => end.failure = Some(failure),
+    }
+    if let Some(Failure { outcome: Outcome::Incomplete, text, .. }) = &mut end.failure
+        && let Some(announced) = announced
+    {
+        text.push_str(&format!(": {} of {announced} bytes", end.received));
+    }
+    end.body = decoding.into_body();
+    end
+}
+
+/// Why reading ended before the body did.
+enum Early {
+    Decode(Stop),
+    Wire(Failure),
+}
+
+/// Moves bytes from the wire through the codings.
+async fn pump(
+    response: &mut Response,
+    decoding: &mut Decoding,
+    end: &mut BodyEnd,
+    rules: &BodyRules,
+) -> Result<(), Early> {
+    let window = tokio::time::sleep(rules.window);
+    tokio::pin!(window);
+    let least = u128::from(rules.min_rate) * rules.window.as_millis() / 1000;
+    let mut in_window: u128 = 0;
+    loop {
+        let chunk = tokio::select! {
+            biased;
+            chunk = tokio::time::timeout(rules.idle, response.chunk()) => chunk,
+            () = window.as_mut(), if least > 0 => {
+                if in_window < least {
+                    let text = format!("the body came slower than {} bytes a second", rules.min_rate);
+                    return Err(Early::Wire(Failure::new(Outcome::Timeout, text)));
+                }
+                in_window = 0;
+                let next = window.deadline() + rules.window;
+                window.as_mut().reset(next);
+                continue;
+            }
+        };
+        let chunk = match chunk {
+            Err(_) => {
+                let text = format!("no byte of the body came for {:?}", rules.idle);
+                return Err(Early::Wire(Failure::new(Outcome::Timeout, text)));
+            }
+            Ok(Err(error)) => return Err(Early::Wire(failure::in_body(&error))),
+            Ok(Ok(None)) => break,
+            Ok(Ok(Some(chunk))) => chunk,
+        };
+        end.received = end.received.saturating_add(chunk.len() as u64);
+        in_window += chunk.len() as u128;
+        let mut turn = decoding.decoded();
+        for slice in chunk.chunks(SLICE) {
+            decoding.push(slice).map_err(Early::Decode)?;
+            if decoding.decoded().saturating_sub(turn) > TURN {
+                turn = decoding.decoded();
+                tokio::task::yield_now().await;
+            }
+        }
+        // Data that decodes to nothing (empty members, garbage) must end as well.
+        if end.received > rules.max_body {
+            return Err(Early::Decode(Stop::TooLarge(rules.max_body)));
+        }
+    }
+    decoding.finish().map_err(Early::Decode)
+}
+
+/// What a body is called that could not be decoded.
+fn undecodable(stop: &Stop, is_close_delimited: bool) -> Failure {
+    let outcome = match stop {
+        Stop::TooLarge(_) | Stop::Ratio | Stop::Cut => Outcome::TooLarge,
+        Stop::Truncated if is_close_delimited => Outcome::Incomplete,
+        Stop::Broken(_) | Stop::Truncated => Outcome::Decode,
+    };
+    Failure::new(outcome, format!("the body was not read to its end: {stop}"))
+}
