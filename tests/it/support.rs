@@ -1,0 +1,4 @@
+//! What several integration tests share.
+
+pub(crate) mod disk;
+pub(crate) mod records;
