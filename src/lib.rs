@@ -8,6 +8,8 @@
 //! * [`config`] — what the user configured, checked.
 //! * [`crawl`] — frontier, engine, fetching: the engine's task alone changes the controller.
 //! * [`journal`] — what is persisted, and how it is read back.
+//! * [`review`] — the text side of `crawldeck review`.
+//! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
 //! * [`watch`] — what passes between the engine and whoever watches it.
 
 pub mod clock;
@@ -15,5 +17,7 @@ pub mod config;
 pub mod control;
 pub mod crawl;
 pub mod journal;
+pub mod logging;
+pub mod review;
 pub mod text;
 pub mod watch;

@@ -84,6 +84,8 @@ pub enum What {
     Anomaly,
     /// Granting stopped or goes on for a reason of our own (disk).
     System,
+    /// How far the crawl is, at intervals: `after` is [`Value::Counts`].
+    Progress,
     /// The run began.
     Start,
     /// The run ended.
@@ -100,6 +102,17 @@ pub enum Value {
     Number(f64),
     /// A word.
     Text(String),
+    /// How far the crawl is, for `progress` and `stop`. Before `Settings`: there every field is optional.
+    Counts {
+        /// URLs with a final answer.
+        urls_done: u64,
+        /// URLs given up.
+        urls_failed: u64,
+        /// URLs queued or in flight.
+        urls_pending: u64,
+        /// URLs never sent.
+        urls_skipped: u64,
+    },
     /// The operator's settings of one host.
     Settings(OperatorSettings),
     /// Nothing, or nothing known.

@@ -1,4 +1,9 @@
 //! All integration tests, in one binary: each more would link everything again.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod journal;
+mod review;
+mod support;
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

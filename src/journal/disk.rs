@@ -1,0 +1,87 @@
+//! The few file operations behind the journal's writer, as a trait: tests make each of them fail in turn.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// Which file it is, whatever its name: device and inode.
+pub type Identity = (u64, u64);
+
+/// A file open for appending.
+pub trait DiskFile: Send {
+    /// One write call at the file's end; may take only a part.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    /// Its length in bytes.
+    fn size(&mut self) -> io::Result<u64>;
+    /// Which file it is.
+    fn identity(&mut self) -> io::Result<Identity>;
+    /// Cuts it to `size` bytes.
+    fn cut(&mut self, size: u64) -> io::Result<()>;
+    /// Returns when what was appended is on the medium.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// Where the files are.
+pub trait Disk: Send {
+    /// Opens `path` for appending, creating it.
+    fn open(&mut self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Which file has this name now; `None` = none.
+    fn identity(&mut self, path: &Path) -> io::Result<Option<Identity>>;
+    /// Renames.
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Returns when the names in `dir` are on the medium.
+    fn sync_dir(&mut self, dir: &Path) -> io::Result<()>;
+}
+
+/// The machine's own file system.
+#[derive(Debug, Default)]
+pub struct SystemDisk;
+
+impl Disk for SystemDisk {
+    fn open(&mut self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(SystemFile(OpenOptions::new().append(true).create(true).open(path)?)))
+    }
+
+    fn identity(&mut self, path: &Path) -> io::Result<Option<Identity>> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+}
+
+/// A file of [`SystemDisk`], `O_APPEND`: whatever happens to it outside, nothing is written over.
+struct SystemFile(File);
+
+impl DiskFile for SystemFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn size(&mut self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn identity(&mut self) -> io::Result<Identity> {
+        let metadata = self.0.metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
+    fn cut(&mut self, size: u64) -> io::Result<()> {
+        self.0.set_len(size)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}

@@ -1,0 +1,527 @@
+//! The journal's one writer, on a thread of its own.
+//!
+//! The engine buffers records in its [`Journal`] and hands them over once a turn; that takes a lock for
+//! the length of a move and never waits for the disk. Nothing is ever dropped: what bounds the memory is
+//! the engine, which grants nothing while [`Journal::backlog`] is at [`BACKLOG_MAX`](super::BACKLOG_MAX) or the journal is
+//! blocked. A disk that cannot be written to is tried again each second until it can.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::disk::{Disk, SystemDisk};
+use super::encode::{self, CsvRows, RowText};
+use super::log_file::{LogFile, UNSYNCED_MAX};
+use super::record::{Event, JournalHealth, RequestRow};
+use super::{EVENTS_FILE, REQUESTS_FILE, lines, rotated_name, rotated_number};
+use crate::clock::Clock;
+use crate::control::Mono;
+use crate::text::Clean;
+
+/// Records that are waited for no longer: so many are written at once, without waiting for the group.
+const GROUP_MAX: usize = 4_096;
+
+/// How the writer groups, syncs and rotates.
+#[derive(Clone, Copy, Debug)]
+pub struct JournalOptions {
+    /// Records gather for so long before they are written together.
+    pub group: Duration,
+    /// A disk that cannot be written to is tried again after this.
+    pub retry: Duration,
+    /// What is written is synced to the medium at most this often (and at rotation and close).
+    pub sync_every: Duration,
+    /// `requests.csv` is rotated when it has reached so many bytes; it passes that by one group at most.
+    pub rotate_at: u64,
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        Self {
+            group: Duration::from_millis(100),
+            retry: Duration::from_secs(1),
+            sync_every: Duration::from_secs(5),
+            rotate_at: 1 << 30,
+        }
+    }
+}
+
+/// Why the journal cannot be opened or was not written to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// A file of the run folder cannot be opened or read.
+    #[error("journal {} cannot be opened: {source}; check the folder, or choose another with -d", path.display())]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No thread could be started.
+    #[error("the journal's writer cannot be started: {0}")]
+    Thread(io::Error),
+    /// The time to close was over before everything was written.
+    #[error("{records} records of the journal were not written: {reason}")]
+    Unwritten {
+        /// How many.
+        records: usize,
+        /// Why.
+        reason: Clean,
+    },
+}
+
+/// A record on its way.
+enum Record {
+    Request(RequestRow),
+    Event(Event),
+}
+
+/// What the handle and the writer share.
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Wakes the writer.
+    filled: Condvar,
+    /// Wakes whoever waits for the end.
+    ended: Condvar,
+    /// Records handed over and not yet written.
+    waiting: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Queue {
+    records: Vec<Record>,
+    closing: bool,
+    /// Nobody waits any longer: give up instead of trying again.
+    abandoned: bool,
+    ended: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // The queue is whole whenever the lock is free; a panic elsewhere does not change that.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The engine's handle to the journal. Dropping it without [`Journal::close`] writes what is there, waiting a second at most.
+pub struct Journal {
+    shared: Arc<Shared>,
+    buffer: Vec<Record>,
+    health: watch::Receiver<JournalHealth>,
+    closed: bool,
+}
+
+impl Journal {
+    /// Opens the journal in `dir` on the machine's own file system, with the default options.
+    pub fn open(dir: &Path, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
+        Self::open_with(dir, clock, Box::new(SystemDisk), JournalOptions::default())
+    }
+
+    /// Opens the journal in `dir`, creating the folder and the files. Existing files are gone on with: a torn
+    /// last line is cut off, the events' numbers continue.
+    pub fn open_with(
+        dir: &Path,
+        clock: Arc<dyn Clock>,
+        disk: Box<dyn Disk>,
+        options: JournalOptions,
+    ) -> Result<Self, JournalError> {
+        let writer = Writer::open(dir, clock, disk, options)?;
+        let (shared, health) = (Arc::clone(&writer.shared), writer.health.subscribe());
+        std::thread::Builder::new()
+            .name("journal".into())
+            .spawn(move || Ending(writer).0.run())
+            .map_err(JournalError::Thread)?;
+        Ok(Self { shared, buffer: Vec::new(), health, closed: false })
+    }
+
+    /// Buffers a wire request.
+    pub fn request(&mut self, row: RequestRow) {
+        self.buffer.push(Record::Request(row));
+    }
+
+    /// Buffers a decision.
+    pub fn event(&mut self, event: Event) {
+        self.buffer.push(Record::Event(event));
+    }
+
+    /// Hands what is buffered to the writer. Once per turn of the engine; never waits for the disk.
+    pub fn flush(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        self.shared.waiting.fetch_add(self.buffer.len(), Ordering::AcqRel);
+        let mut queue = self.shared.lock();
+        let before = queue.records.len();
+        queue.records.append(&mut self.buffer);
+        let wake = before == 0 || (before < GROUP_MAX && queue.records.len() >= GROUP_MAX);
+        drop(queue);
+        if wake {
+            self.shared.filled.notify_one();
+        }
+    }
+
+    /// Records buffered or handed over, and not yet written.
+    pub fn backlog(&self) -> usize {
+        self.buffer.len().saturating_add(self.shared.waiting.load(Ordering::Acquire))
+    }
+
+    /// How far the journal is, and whether it is blocked.
+    pub fn health(&self) -> JournalHealth {
+        let mut health = self.health.borrow().clone();
+        health.backlog = self.backlog();
+        health
+    }
+
+    /// Changes whenever a group was written, and when the journal becomes blocked or free again.
+    pub fn health_changed(&self) -> watch::Receiver<JournalHealth> {
+        self.health.clone()
+    }
+
+    /// Writes and syncs everything, waiting for `deadline` at most. Blocks the thread.
+    pub fn close_blocking(mut self, deadline: Duration) -> Result<JournalHealth, JournalError> {
+        self.finish(deadline);
+        let health = self.health();
+        if health.backlog == 0 && health.blocked.is_none() {
+            return Ok(health);
+        }
+        let reason = health.blocked.unwrap_or_else(|| Clean::new("the disk was too slow"));
+        Err(JournalError::Unwritten { records: health.backlog, reason })
+    }
+
+    /// [`Journal::close_blocking`] on a thread where blocking is allowed.
+    pub async fn close(self, deadline: Duration) -> Result<JournalHealth, JournalError> {
+        let records = self.backlog();
+        match tokio::task::spawn_blocking(move || self.close_blocking(deadline)).await {
+            Ok(result) => result,
+            Err(error) => Err(JournalError::Unwritten { records, reason: Clean::new(error.to_string()) }),
+        }
+    }
+
+    /// Tells the writer to end and waits until it has.
+    fn finish(&mut self, deadline: Duration) {
+        self.closed = true;
+        self.flush();
+        let mut queue = self.shared.lock();
+        queue.closing = true;
+        self.shared.filled.notify_one();
+        let waited = self.shared.ended.wait_timeout_while(queue, deadline, |queue| !queue.ended);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.abandoned = true;
+        drop(queue);
+        self.shared.filled.notify_one();
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if !self.closed {
+            self.finish(Duration::from_secs(1));
+        }
+    }
+}
+
+/// The thread's side.
+struct Writer {
+    shared: Arc<Shared>,
+    dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    disk: Box<dyn Disk>,
+    options: JournalOptions,
+    requests: LogFile,
+    events: LogFile,
+    next_seq: u64,
+    next_rotated: u32,
+    /// A failed rotation is tried again when the file has grown to this.
+    rotate_at: u64,
+    last_sync: Mono,
+    health: watch::Sender<JournalHealth>,
+}
+
+/// Tells whoever waits that the thread is over, also if it panicked.
+struct Ending(Writer);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.0.shared.waiting.load(Ordering::Acquire) > 0 && self.0.health.borrow().blocked.is_none() {
+            self.0.publish(Some(Clean::new("the journal's writer has ended")));
+        }
+        self.0.shared.lock().ended = true;
+        self.0.shared.ended.notify_all();
+    }
+}
+
+impl Writer {
+    fn open(
+        dir: &Path,
+        clock: Arc<dyn Clock>,
+        mut disk: Box<dyn Disk>,
+        options: JournalOptions,
+    ) -> Result<Self, JournalError> {
+        let failed = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| JournalError::Open { path, source }
+        };
+        fs::create_dir_all(dir).map_err(failed(dir))?;
+        let mut next_rotated = next_rotated(dir).map_err(failed(dir))?;
+        let header = encode::header();
+        let requests_path = dir.join(REQUESTS_FILE);
+        let mut size = cut_torn_tail(&mut *disk, &requests_path).map_err(failed(&requests_path))?;
+        if size > 0 && !begins_with(&requests_path, &header).map_err(failed(&requests_path))? {
+            // Columns of another version: its rows stay together under their own header.
+            disk.rename(&requests_path, &dir.join(rotated_name(next_rotated))).map_err(failed(&requests_path))?;
+            next_rotated += 1;
+            size = 0;
+        }
+        let mut requests = LogFile::new(requests_path, header, size);
+        let events_path = dir.join(EVENTS_FILE);
+        let size = cut_torn_tail(&mut *disk, &events_path).map_err(failed(&events_path))?;
+        let last_seq = last_seq(&events_path).map_err(failed(&events_path))?;
+        let mut events = LogFile::new(events_path, Vec::new(), size);
+        for file in [&mut requests, &mut events] {
+            let opened = file.write(&mut *disk);
+            opened.map_err(failed(file.path()))?;
+        }
+        // Not every file system can sync a folder; the files themselves are synced later.
+        let _ = disk.sync_dir(dir);
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            filled: Condvar::new(),
+            ended: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+        });
+        Ok(Self {
+            shared,
+            dir: dir.to_path_buf(),
+            last_sync: clock.now(),
+            clock,
+            disk,
+            rotate_at: options.rotate_at,
+            options,
+            requests,
+            events,
+            next_seq: last_seq + 1,
+            next_rotated,
+            health: watch::Sender::new(JournalHealth::default()),
+        })
+    }
+
+    /// Until closed or abandoned.
+    fn run(&mut self) {
+        loop {
+            let (records, closing) = self.take();
+            let count = records.len();
+            self.encode(records);
+            while let Err(reason) = self.settle(closing) {
+                self.publish(Some(reason));
+                if !self.wait_for_retry() {
+                    return;
+                }
+            }
+            self.shared.waiting.fetch_sub(count, Ordering::AcqRel);
+            self.publish(None);
+            if closing && count == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Waits for records, gathers a group, takes it. Empty when it is time to sync, or to end.
+    fn take(&mut self) -> (Vec<Record>, bool) {
+        let idle = |queue: &mut Queue| queue.records.is_empty() && !queue.closing;
+        let gathering = |queue: &mut Queue| queue.records.len() < GROUP_MAX && !queue.closing;
+        let filled = &self.shared.filled;
+        let mut queue = self.shared.lock();
+        if self.requests.is_dirty() || self.events.is_dirty() {
+            let waited = filled.wait_timeout_while(queue, self.options.sync_every, idle);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        } else {
+            queue = filled.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
+        }
+        if !queue.records.is_empty() {
+            let waited = filled.wait_timeout_while(queue, self.options.group, gathering);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        (std::mem::take(&mut queue.records), queue.closing)
+    }
+
+    /// Puts records into their files' buffers.
+    fn encode(&mut self, records: Vec<Record>) {
+        let (mut rows, events) = (CsvRows::new(self.requests.buffer()), self.events.buffer());
+        for record in records {
+            // Writing into memory fails only if a record cannot be put into words, which plain data always can.
+            let encoded = match record {
+                Record::Request(row) => rows.row(RowText::from(&row)),
+                Record::Event(event) => {
+                    self.next_seq += 1;
+                    encode::event_line(events, &event, self.next_seq - 1)
+                }
+            };
+            if let Err(error) = encoded {
+                tracing::error!(%error, "a record of the journal cannot be encoded");
+            }
+        }
+        if let Err(error) = rows.flush() {
+            tracing::error!(%error, "records of the journal cannot be encoded");
+        }
+    }
+
+    /// Writes what is buffered, rotates and syncs where it is time. One file's trouble does not keep the other waiting.
+    fn settle(&mut self, closing: bool) -> Result<(), Clean> {
+        let due = closing || self.clock.now().since(self.last_sync) >= self.options.sync_every;
+        let mut result = Ok(());
+        for file in [&mut self.requests, &mut self.events] {
+            let mut settled = if file.is_dirty() { file.write(&mut *self.disk) } else { Ok(()) };
+            if settled.is_ok() && (due || file.unsynced() >= UNSYNCED_MAX) {
+                settled = file.sync();
+            }
+            if let Err(error) = settled {
+                result = Err(blocked_reason(file.path(), &error));
+            }
+        }
+        if due && result.is_ok() {
+            self.last_sync = self.clock.now();
+        }
+        if result.is_ok() && self.requests.size() >= self.rotate_at {
+            result = self.rotate();
+        }
+        result
+    }
+
+    /// Gives `requests.csv` its number and starts a new one.
+    fn rotate(&mut self) -> Result<(), Clean> {
+        let to = self.dir.join(rotated_name(self.next_rotated));
+        if let Err(error) = self.requests.sync() {
+            return Err(blocked_reason(self.requests.path(), &error));
+        }
+        match self.requests.rotate(&mut *self.disk, &to) {
+            Ok(()) => {
+                self.next_rotated += 1;
+                self.rotate_at = self.options.rotate_at;
+                let _ = self.disk.sync_dir(&self.dir);
+                self.requests.write(&mut *self.disk).map_err(|error| blocked_reason(self.requests.path(), &error))
+            }
+            Err(error) => {
+                // The rows are safe where they are: go on there, and try again when it has grown a little.
+                self.rotate_at = self.requests.size().saturating_add(self.options.rotate_at / 64 + 1);
+                tracing::warn!(%error, to = %to.display(), "requests.csv cannot be rotated");
+                Ok(())
+            }
+        }
+    }
+
+    fn publish(&self, blocked: Option<Clean>) {
+        self.health.send_replace(JournalHealth {
+            backlog: self.shared.waiting.load(Ordering::Acquire),
+            bytes: self.requests.appended().saturating_add(self.events.appended()),
+            blocked,
+        });
+    }
+
+    /// Waits before the next try; false = give up. Closing tries once more at once, then each retry time.
+    fn wait_for_retry(&self) -> bool {
+        let queue = self.shared.lock();
+        let was_closing = queue.closing;
+        let waited = self
+            .shared
+            .filled
+            .wait_timeout_while(queue, self.options.retry, |queue| queue.closing == was_closing && !queue.abandoned);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.abandoned
+    }
+}
+
+/// What the operator is told when nothing can be written.
+fn blocked_reason(path: &Path, error: &io::Error) -> Clean {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull => "disk full: make room and the crawl goes on",
+        io::ErrorKind::QuotaExceeded => "quota exceeded: make room and the crawl goes on",
+        io::ErrorKind::ReadOnlyFilesystem => "file system is read-only: remount it and the crawl goes on",
+        _ => "the crawl goes on when it can be written",
+    };
+    Clean::new(format!("{name} cannot be written ({error}); {advice}"))
+}
+
+/// One more than the highest number of a rotated file in `dir`.
+fn next_rotated(dir: &Path) -> io::Result<u32> {
+    let mut next = 1;
+    for entry in fs::read_dir(dir)? {
+        if let Some(number) = entry?.file_name().to_str().and_then(rotated_number) {
+            next = next.max(number.saturating_add(1));
+        }
+    }
+    Ok(next)
+}
+
+/// Cuts off what follows the last line break, and returns the size then; 0 if there is no such file.
+fn cut_torn_tail(disk: &mut dyn Disk, path: &Path) -> io::Result<u64> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let size = file.metadata()?.len();
+    let mut whole = size;
+    let mut chunk = vec![0; 64 << 10];
+    while whole > 0 {
+        let length = whole.min(chunk.len() as u64);
+        file.seek(SeekFrom::Start(whole - length))?;
+        let part = &mut chunk[..usize::try_from(length).unwrap_or(0)];
+        file.read_exact(part)?;
+        match part.iter().rposition(|byte| *byte == b'\n') {
+            Some(position) => {
+                whole = whole - length + position as u64 + 1;
+                break;
+            }
+            None => whole -= length,
+        }
+    }
+    if whole < size {
+        disk.open(path)?.cut(whole)?;
+    }
+    Ok(whole)
+}
+
+/// Whether the file begins with exactly these bytes.
+fn begins_with(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let mut start = Vec::with_capacity(bytes.len());
+    File::open(path)?.take(bytes.len() as u64).read_to_end(&mut start)?;
+    Ok(start == bytes)
+}
+
+/// The highest number among the last events; 0 if there is none. Looks at the last megabytes, and at the whole
+/// file only if no line there has a number.
+fn last_seq(path: &Path) -> io::Result<u64> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let size = file.metadata()?.len();
+    let tail = size.saturating_sub(2 * lines::LINE_MAX);
+    for start in [tail, 0] {
+        file.seek(SeekFrom::Start(start))?;
+        let mut reader = lines::Lines::new(io::BufReader::new(&mut file));
+        let mut highest = 0;
+        while let Some(line) = reader.advance()? {
+            if let lines::Line::Whole(text) = line
+                && let Ok(Numbered { seq }) = serde_json::from_slice(text)
+            {
+                highest = highest.max(seq);
+            }
+        }
+        if highest > 0 || start == 0 {
+            return Ok(highest);
+        }
+    }
+    Ok(0)
+}
+
+/// The one field of an event that the writer needs back.
+#[derive(serde::Deserialize)]
+struct Numbered {
+    seq: u64,
+}

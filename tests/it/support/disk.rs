@@ -1,0 +1,97 @@
+//! A disk that fails when told to.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crawldeck::journal::disk::{Disk, DiskFile, Identity, SystemDisk};
+
+/// When operations fail, shared with the test.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// Operations so far.
+    pub(crate) count: AtomicU64,
+    /// The first that fails, from 0.
+    pub(crate) from: AtomicU64,
+    /// How many fail in a row.
+    pub(crate) length: AtomicU64,
+    /// A failing write leaves half of its bytes in the file.
+    pub(crate) torn: AtomicBool,
+    /// Everything fails, as on a full disk.
+    pub(crate) full: AtomicBool,
+}
+
+impl Faults {
+    fn check(&self) -> io::Result<()> {
+        let number = self.count.fetch_add(1, Ordering::SeqCst);
+        let from = self.from.load(Ordering::SeqCst);
+        let hit = number >= from && number - from < self.length.load(Ordering::SeqCst);
+        if self.full.load(Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        if hit { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
+    }
+}
+
+/// The machine's disk, with faults.
+pub(crate) struct FailingDisk(pub(crate) Arc<Faults>);
+
+impl Disk for FailingDisk {
+    fn open(&mut self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.0.check()?;
+        Ok(Box::new(FailingFile { file: SystemDisk.open(path)?, faults: Arc::clone(&self.0) }))
+    }
+
+    fn identity(&mut self, path: &Path) -> io::Result<Option<Identity>> {
+        self.0.check()?;
+        SystemDisk.identity(path)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.check()?;
+        assert!(!to.exists(), "{} would be replaced", to.display());
+        SystemDisk.rename(from, to)
+    }
+
+    fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        self.0.check()?;
+        SystemDisk.sync_dir(dir)
+    }
+}
+
+struct FailingFile {
+    file: Box<dyn DiskFile>,
+    faults: Arc<Faults>,
+}
+
+impl DiskFile for FailingFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let checked = self.faults.check();
+        if checked.is_err() && self.faults.torn.load(Ordering::SeqCst) {
+            self.file.append(&bytes[..bytes.len() / 2])?;
+        }
+        checked?;
+        self.file.append(bytes)
+    }
+
+    fn size(&mut self) -> io::Result<u64> {
+        self.faults.check()?;
+        self.file.size()
+    }
+
+    fn identity(&mut self) -> io::Result<Identity> {
+        self.faults.check()?;
+        self.file.identity()
+    }
+
+    fn cut(&mut self, size: u64) -> io::Result<()> {
+        self.faults.check()?;
+        self.file.cut(size)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        // The file is not really synced: hundreds of runs would wear the disk for nothing.
+        self.faults.check()
+    }
+}
