@@ -8,12 +8,16 @@
 //! * [`config`] — what the user configured, checked.
 //! * [`crawl`] — frontier, engine, fetching: the engine's task alone changes the controller.
 //! * [`journal`] — what is persisted, and how it is read back.
+//! * [`sim`] — servers as pure models, for the demo and the simulator.
+//! * [`demo`] — the models of [`sim`] behind real sockets on loopback.
 //! * [`watch`] — what passes between the engine and whoever watches it.
 
 pub mod clock;
 pub mod config;
 pub mod control;
 pub mod crawl;
+pub mod demo;
 pub mod journal;
+pub mod sim;
 pub mod text;
 pub mod watch;
