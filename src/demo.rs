@@ -176,3 +176,74 @@ impl Drop for Demo {
         self.stop.cancel();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::config::{CrawlConfig, Glyphs, NetworkConfig, OnHangup, UiConfig};
+    use crate::control::Settings;
+
+    fn config() -> Config {
+        let second = Duration::from_secs(1);
+        let rule = HostRule {
+            pattern: globset::Glob::new("*.mine").expect("a glob").compile_matcher(),
+            pattern_text: "*.mine".into(),
+            headers: Vec::new(),
+            endpoints: Vec::new(),
+        };
+        let mine = Policy { connections: 77, ..Policy::default() };
+        Config {
+            crawl: CrawlConfig {
+                urls: Vec::new(),
+                user_agent: "agent".into(),
+                exclude: Vec::new(),
+                max_requests: 0,
+                retries: 5,
+                respect_robots: true,
+            },
+            settings: Settings { policies: vec![Policy::default(), mine], ..Settings::default() },
+            hosts: vec![rule],
+            network: NetworkConfig {
+                allow_private: false,
+                resolve: BTreeMap::new(),
+                connect_timeout: second,
+                head_timeout: second,
+                idle_timeout: second,
+                min_body_rate: 0,
+                max_body: 1,
+                proxy: None,
+                cookies: false,
+                extra_roots: Vec::new(),
+            },
+            ui: UiConfig { fps: 4, glyphs: Glyphs::Auto, theme: String::new(), on_hangup: OnHangup::Continue },
+            keys: BTreeMap::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_configuration_fits_the_hosts_and_leaves_the_users_rules_first() {
+        let demo = start(ManualClock::new(crate::clock::Wall::default()), 1).await.expect("free ports");
+        let mut config = config();
+        demo.configure(&mut config);
+        assert!(config.network.allow_private && !config.settings.cold_start);
+        assert_eq!(config.settings.policies.len(), config.hosts.len() + 1);
+        assert_eq!(config.settings.policies[1].connections, 77);
+        for of in CHARACTERS {
+            let k = config.hosts.iter().position(|rule| rule.pattern.is_match(of.name)).expect("a rule of its own");
+            assert_eq!(config.settings.policies[k + 1].original, of.original);
+            let to = config.network.resolve[of.name];
+            assert_eq!(to.port, demo.hosts().iter().find(|host| host.name == of.name).map(|host| host.addr.port()));
+        }
+        demo.stop().await;
+    }
+
+    #[test]
+    fn whoever_is_sent_away_arrives_at_a_page() {
+        let pages = |character| CHARACTERS.iter().find(|of| of.character == character).expect("in the table").pages;
+        assert!(pages(Character::Redirect) <= pages(Character::Steady));
+        assert_eq!(CHARACTERS.map(|of| of.character), Character::ALL);
+    }
+}

@@ -83,7 +83,8 @@ impl Limiter {
             Limit::None => Duration::ZERO,
             Limit::Bucket { rate, .. } => {
                 let seconds = (1.0 - self.level) / (rate * self.drifting.factor(now)).max(1e-9);
-                Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+                // Rounded up: a wait that is too short by a nanosecond ends in a refusal.
+                Duration::from_nanos((seconds * 1e9).ceil() as u64)
             }
             Limit::Window { .. } => self.window_left(now),
         }
