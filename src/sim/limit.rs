@@ -213,7 +213,8 @@ mod tests {
             assert!(limiter.admit(now));
             let wait = limiter.wait(now);
             assert!(!wait.is_zero());
-            assert!(!limiter.admit(now.after(wait).before(Duration::from_micros(1))));
+            // Asked of a copy, so that the limiter's own time does not run ahead.
+            assert!(!limiter.clone().admit(now.after(wait).before(Duration::from_micros(1))));
         }
     }
 

@@ -28,10 +28,16 @@ fn url(demo: &Demo, name: &str, path: &str) -> String {
     format!("http://{name}:{}{path}", host.addr.port())
 }
 
+/// Asks for `count` pages at once. Bodies are read: until then an answer keeps its connection from the
+/// others, and a host takes only so many connections.
 async fn statuses(demo: &Demo, client: &Client, name: &str, count: usize) -> Vec<u16> {
-    let asks = (0..count).map(|k| client.get(url(demo, name, &format!("/p/{k}"))).send());
-    let answers = futures_util::future::join_all(asks).await;
-    answers.into_iter().map(|answer| answer.expect("an answer").status().as_u16()).collect()
+    let asks = (0..count).map(|k| async move {
+        let answer = client.get(url(demo, name, &format!("/p/{k}"))).send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        answer.bytes().await.expect("a body");
+        status
+    });
+    futures_util::future::join_all(asks).await
 }
 
 #[tokio::test]

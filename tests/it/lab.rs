@@ -7,7 +7,7 @@ use std::time::Duration;
 use crawldeck::sim::{Close, SimBody, SimResponse};
 
 use crate::support::lab::{Column, LabServer, bare_client};
-use crate::support::oracle::{envelope, in_window, is_refusal, pages_ok, refusals};
+use crate::support::oracle::{ALLOWED_JITTER, envelope, in_window, is_refusal, pages_ok, refusals};
 
 /// All pages at once, by a client without manners.
 async fn storm(server: &LabServer) {
@@ -41,6 +41,18 @@ async fn a_storm_breaks_the_envelope_and_is_refused() {
             assert_eq!((refused.status, refused.retry_after), (status, told));
         }
     }
+}
+
+#[tokio::test]
+async fn who_keeps_to_the_limit_is_not_condemned() {
+    let server = LabServer::of_model(Column::TooManyTold.model());
+    let client = bare_client(&[]);
+    for k in 0..5 {
+        client.get(server.url(&format!("/p/{k}"))).send().await.expect("an answer");
+    }
+    assert!(server.jitter() >= ALLOWED_JITTER);
+    server.assert_envelope(5.0, 5.0);
+    assert_eq!(refusals(&server.arrivals()), 0);
 }
 
 #[tokio::test]
