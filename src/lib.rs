@@ -10,14 +10,18 @@
 //! * [`journal`] — what is persisted, and how it is read back.
 //! * [`review`] — the text side of `crawldeck review`.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
+//! * [`sim`] — servers as pure models, for the demo and the simulator.
+//! * [`demo`] — the models of [`sim`] behind real sockets on loopback.
 //! * [`watch`] — what passes between the engine and whoever watches it.
 
 pub mod clock;
 pub mod config;
 pub mod control;
 pub mod crawl;
+pub mod demo;
 pub mod journal;
 pub mod logging;
 pub mod review;
+pub mod sim;
 pub mod text;
 pub mod watch;

@@ -9,4 +9,8 @@ mod support;
 
 mod control_properties;
 mod scenario;
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic")]
+mod demo_servers;
+mod lab;
+mod sim;
 mod support;
