@@ -8,12 +8,17 @@
 //! * [`config`] — what the user configured, checked.
 //! * [`crawl`] — frontier, engine, fetching: the engine's task alone changes the controller.
 //! * [`journal`] — what is persisted, and how it is read back.
+//! * [`cli`] — what can be typed; [`commands`] — the commands that need no engine.
+//! * [`headless`] — status lines when there is no terminal.
 //! * [`watch`] — what passes between the engine and whoever watches it.
 
+pub mod cli;
 pub mod clock;
+pub mod commands;
 pub mod config;
 pub mod control;
 pub mod crawl;
+pub mod headless;
 pub mod journal;
 pub mod text;
 pub mod watch;

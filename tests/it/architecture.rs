@@ -39,9 +39,9 @@ fn the_core_uses_only_std_serde_and_itself() {
     .expect("a regex");
     let wrong = offenders(|source| {
         (source.path == "control.rs" || source.path.starts_with("control/"))
-            && foreign.captures_iter(&source.code).any(|found| {
-                found.name("module").is_none_or(|module| module.as_str() != "control")
-            })
+            && foreign
+                .captures_iter(&source.code)
+                .any(|found| found.name("module").is_none_or(|module| module.as_str() != "control"))
     });
     assert!(wrong.is_empty(), "the core is pure: {wrong:?}");
 }
@@ -100,7 +100,8 @@ fn nothing_panics_on_purpose() {
 
 #[test]
 fn files_are_named_for_what_they_are() {
-    let vague = Regex::new(r"(^|/)(mod|util|utils|helper|helpers|manager|common|misc|data|info)\.rs$").expect("a regex");
+    let vague =
+        Regex::new(r"(^|/)(mod|util|utils|helper|helpers|manager|common|misc|data|info)\.rs$").expect("a regex");
     let wrong = offenders(|source| vague.is_match(&source.path));
     assert!(wrong.is_empty(), "{wrong:?}");
 }
