@@ -3,12 +3,26 @@
 //! Parsing, checking and error positions live in the submodules; the rest of the program sees only
 //! [`Config`], in which everything is validated.
 
+mod check;
+mod error;
+mod hosts;
+mod load;
+mod nearest;
+mod raw;
+mod sections;
+pub mod units;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::control::Settings;
+use crate::control::{Original, Settings};
+
+pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
+pub use hosts::{ENDPOINTS_MAX, HOSTS_MAX};
+pub use load::{DEFAULT_CONFIG, Environment, FILE_MAX, KeyCheck, Outside, Overrides};
+pub use sections::THEMES;
 
 /// What to do when the terminal vanishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -59,7 +73,7 @@ pub struct Resolved {
 }
 
 /// The `[network]` section.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NetworkConfig {
     /// Whether loopback, private, link-local and metadata addresses may be connected to.
     pub allow_private: bool,
@@ -83,6 +97,24 @@ pub struct NetworkConfig {
     pub extra_roots: Vec<PathBuf>,
 }
 
+impl std::fmt::Debug for NetworkConfig {
+    /// Everything but the proxy's URL, which may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NetworkConfig")
+            .field("allow_private", &self.allow_private)
+            .field("resolve", &self.resolve)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("head_timeout", &self.head_timeout)
+            .field("idle_timeout", &self.idle_timeout)
+            .field("min_body_rate", &self.min_body_rate)
+            .field("max_body", &self.max_body)
+            .field("proxy", &self.proxy.as_ref().map(|proxy| (proxy.scheme(), proxy.host_str(), proxy.port())))
+            .field("cookies", &self.cookies)
+            .field("extra_roots", &self.extra_roots)
+            .finish()
+    }
+}
+
 /// One `[[host]]` entry: which hosts it covers, and what the crawl needs of it beside its policy.
 #[derive(Clone, Debug)]
 pub struct HostRule {
@@ -94,6 +126,8 @@ pub struct HostRule {
     pub headers: Vec<(String, SecretString)>,
     /// Path patterns of its endpoints, in the order of the policy's lanes.
     pub endpoints: Vec<EndpointRule>,
+    /// What the entry left to `[politeness]`.
+    pub inherits: Inherits,
 }
 
 /// Which paths an endpoint covers.
@@ -103,6 +137,37 @@ pub struct EndpointRule {
     pub path: String,
     /// The compiled glob, if `path` has glob characters.
     pub glob: Option<globset::GlobMatcher>,
+    /// What the endpoint left to its host.
+    pub inherits: Inherits,
+}
+
+/// Which originals an entry did not state itself, so that the command line may replace them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Inherits {
+    /// The rate.
+    pub rate: bool,
+    /// The capacity.
+    pub capacity: bool,
+}
+
+impl Inherits {
+    /// Nothing is stated.
+    const ALL: Self = Self { rate: true, capacity: true };
+
+    /// What is left open by both.
+    fn and(self, other: Self) -> Self {
+        Self { rate: self.rate && other.rate, capacity: self.capacity && other.capacity }
+    }
+
+    /// Replaces what is left open.
+    fn apply(self, overrides: Overrides, original: &mut Original) {
+        if self.rate {
+            original.rate = overrides.rate.unwrap_or(original.rate);
+        }
+        if self.capacity {
+            original.capacity = overrides.capacity.unwrap_or(original.capacity);
+        }
+    }
 }
 
 /// A value that must not show up in any output.
@@ -145,3 +210,38 @@ pub struct Config {
     /// `[keys]`: action name -> key, as typed; the keymap checks them.
     pub keys: BTreeMap<String, String>,
 }
+
+impl Default for Config {
+    /// What an empty file means; `config.toml` at the repository's root says the same in words.
+    fn default() -> Self {
+        Self {
+            crawl: CrawlConfig {
+                urls: Vec::new(),
+                user_agent: "crawldeck/0.1 (+https://example.org/about-our-crawl)".to_owned(),
+                exclude: Vec::new(),
+                max_requests: 0,
+                retries: 5,
+                respect_robots: true,
+            },
+            settings: Settings::default(),
+            hosts: Vec::new(),
+            network: NetworkConfig {
+                allow_private: false,
+                resolve: BTreeMap::new(),
+                connect_timeout: Duration::from_secs(10),
+                head_timeout: Duration::from_secs(30),
+                idle_timeout: Duration::from_secs(30),
+                min_body_rate: 1 << 10,
+                max_body: 64 << 20,
+                proxy: None,
+                cookies: false,
+                extra_roots: Vec::new(),
+            },
+            ui: UiConfig { fps: 4, glyphs: Glyphs::Auto, theme: "auto".to_owned(), on_hangup: OnHangup::Continue },
+            keys: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

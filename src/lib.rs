@@ -12,13 +12,18 @@
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
 //! * [`sim`] — servers as pure models, for the demo and the simulator.
 //! * [`demo`] — the models of [`sim`] behind real sockets on loopback.
+//! * [`cli`] — what can be typed; [`commands`] — the commands that need no engine.
+//! * [`headless`] — status lines when there is no terminal.
 //! * [`watch`] — what passes between the engine and whoever watches it.
 
+pub mod cli;
 pub mod clock;
+pub mod commands;
 pub mod config;
 pub mod control;
 pub mod crawl;
 pub mod demo;
+pub mod headless;
 pub mod journal;
 pub mod logging;
 pub mod review;

@@ -1,5 +1,9 @@
 //! All integration tests, in one binary: each more would link everything again.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod architecture;
+mod licences;
 
 mod journal;
 mod review;

@@ -1,0 +1,217 @@
+//! The sections of the file, each read over the defaults. `[[host]]` is in `hosts.rs`.
+//!
+//! A value that the program cannot honour yet is refused here with that reason: a crawl that quietly
+//! did something else than its file says would be worse than one that does not start.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::check::{
+    Word, any_text, boolean, duration, number, proxy, regex, resolved, size, text, user_agent, whole, word, zero_or,
+};
+use super::nearest::nearest;
+use super::raw::{Section, wrong_type};
+use super::{Config, Glyphs, KeyCheck, NetworkConfig, OnHangup, UiConfig};
+use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
+use crate::control::{ControllerKind, Settings, Shape};
+
+/// Fetches in flight, all hosts together.
+pub(super) const CONCURRENCY_RANGE: RangeInclusive<u32> = 1..=65_536;
+/// Fetches in flight per host.
+pub(super) const CONNECTIONS_RANGE: RangeInclusive<u32> = 1..=1_024;
+/// Refusals per ten minutes; 0 = no budget.
+pub(super) const BUDGET_RANGE: RangeInclusive<u32> = 0..=100_000;
+/// Requests; 0 = no limit.
+pub(super) const REQUESTS_RANGE: RangeInclusive<u64> = 0..=1_000_000_000_000;
+/// The themes that exist.
+pub const THEMES: [&str; 4] = ["auto", "default", "light", "mono"];
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Longer than any crawl, and far from where arithmetic with moments would saturate.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The controllers by name.
+pub(super) const KINDS: [(&str, Word<ControllerKind>); 3] = [
+    ("halving", Word::Is(ControllerKind::Halving)),
+    ("static", Word::Is(ControllerKind::Static)),
+    ("adaptive", Word::NotYet("comes with the controller `adaptive`; write \"halving\"")),
+];
+
+/// The shapes by name.
+pub(super) const SHAPES: [(&str, Word<Shape>); 3] = [
+    ("token-bucket", Word::Is(Shape::TokenBucket)),
+    ("leaky-bucket", Word::Is(Shape::LeakyBucket)),
+    ("sliding-window", Word::Is(Shape::SlidingWindow)),
+];
+
+/// `[crawl]`.
+pub(super) fn crawl(section: Option<Section<'_>>, config: &mut Config) {
+    let Some(mut section) = section else { return };
+    let crawl = &mut config.crawl;
+    if let Some(urls) = section.list("urls", text) {
+        crawl.urls = urls.into_iter().map(PathBuf::from).collect();
+    }
+    section.set("concurrency", &mut config.settings.concurrency, whole(CONCURRENCY_RANGE));
+    section.set("user_agent", &mut crawl.user_agent, user_agent);
+    section.read("follow", follow);
+    if let Some(exclude) = section.list("exclude", regex) {
+        crawl.exclude = exclude;
+    }
+    section.read("sitemaps", only_false("reading sitemaps is not there yet"));
+    section.read("max_depth", |value| match whole(0..=1_000_000_u32)(value)? {
+        0 => Ok(()),
+        _ => Err("a depth needs links to be followed, which is not there yet; write 0".to_owned()),
+    });
+    section.set("max_requests", &mut crawl.max_requests, whole(REQUESTS_RANGE));
+    section.set("retries", &mut crawl.retries, whole(0..=1_000));
+    section.set("give_up_after", &mut config.settings.give_up_after, duration(SECOND..=YEAR));
+    section.finish();
+}
+
+/// `[politeness]`: the originals of policy 0.
+pub(super) fn politeness(section: Option<Section<'_>>, config: &mut Config) {
+    let Some(mut section) = section else { return };
+    if let Some(policy) = config.settings.policies.first_mut() {
+        section.set("rate", &mut policy.original.rate, number(RATE_RANGE));
+        section.set("capacity", &mut policy.original.capacity, number(CAPACITY_RANGE));
+        section.set("connections", &mut policy.connections, whole(CONNECTIONS_RANGE));
+        section.set("shape", &mut policy.shape, word(&SHAPES));
+    }
+    section.set("respect_robots", &mut config.crawl.respect_robots, boolean);
+    if let Some(rate) = section.read("global_rate", zero_or("no limit", RATE_RANGE)) {
+        config.settings.global_rate = (rate > 0.0).then_some(rate);
+    }
+    section.finish();
+}
+
+/// `[controller]`.
+pub(super) fn controller(section: Option<Section<'_>>, config: &mut Config) {
+    let Some(mut section) = section else { return };
+    if let Some(policy) = config.settings.policies.first_mut() {
+        section.set("kind", &mut policy.kind, word(&KINDS));
+        section.set("refusal_budget", &mut policy.refusal_budget, whole(BUDGET_RANGE));
+    }
+    section.set("min_rate", &mut config.settings.min_rate, zero_or("the controller's own floor", RATE_RANGE));
+    section.set("cold_start", &mut config.settings.cold_start, boolean);
+    let no_prior = Word::NotYet("comes with the learned prior; write \"off\"");
+    section.read("prior", word(&[("off", Word::Is(())), ("hour-of-week", no_prior), ("random-forest", no_prior)]));
+    section.read("memory", |value| match any_text(value, "\"\"")? {
+        "" => Ok(()),
+        _ => Err("keeping what was learned across runs comes with the learned prior; write \"\"".to_owned()),
+    });
+    let no_groups = Word::NotYet("is not there yet: every host has its own bucket; write \"host\"");
+    section.read("group_by", word(&[("host", Word::Is(())), ("domain", no_groups), ("ip", no_groups)]));
+    section.finish();
+}
+
+/// `[backoff]`.
+pub(super) fn backoff(section: Option<Section<'_>>, settings: &mut Settings) {
+    let Some(mut section) = section else { return };
+    let backoff = &mut settings.backoff;
+    section.set("base", &mut backoff.base, duration(MILLISECOND..=DAY));
+    section.set("max", &mut backoff.max, duration(MILLISECOND..=DAY));
+    section.set("jitter", &mut backoff.jitter, duration(Duration::ZERO..=DAY));
+    section.set("retry_after_max", &mut backoff.retry_after_max, duration(SECOND..=YEAR));
+    if backoff.max < backoff.base {
+        section.error("max", "this is shorter than `base`; write at least as much, or a shorter `base`");
+    }
+    section.finish();
+}
+
+/// `[network]`.
+pub(super) fn network(section: Option<Section<'_>>, network: &mut NetworkConfig) {
+    let Some(mut section) = section else { return };
+    section.set("allow_private", &mut network.allow_private, boolean);
+    if let Some(entries) = section.entries("resolve", resolved) {
+        let count = entries.len();
+        network.resolve = entries.into_iter().collect();
+        if network.resolve.len() < count {
+            section.error("resolve", "one host's name stands here in several spellings; write each name once");
+        }
+    }
+    section.set("connect_timeout", &mut network.connect_timeout, duration(MILLISECOND..=DAY));
+    section.set("head_timeout", &mut network.head_timeout, duration(MILLISECOND..=DAY));
+    section.set("idle_timeout", &mut network.idle_timeout, duration(MILLISECOND..=DAY));
+    section.set("min_body_rate", &mut network.min_body_rate, size(0..=1 << 30));
+    section.set("max_body", &mut network.max_body, size(1..=1 << 40));
+    section.set("proxy", &mut network.proxy, proxy);
+    section.set("cookies", &mut network.cookies, boolean);
+    if let Some(roots) = section.list("extra_roots", text) {
+        network.extra_roots = roots.into_iter().map(PathBuf::from).collect();
+    }
+    section.finish();
+}
+
+/// `[output]`: nothing of it can be honoured yet but its defaults.
+pub(super) fn output(section: Option<Section<'_>>) {
+    let Some(mut section) = section else { return };
+    section.read("warc", only_false("writing WARC files is not there yet"));
+    let no_bodies = Word::NotYet("is not there yet: bodies are not kept; write \"none\"");
+    section.read("bodies", word(&[("none", Word::Is(())), ("ok", no_bodies)]));
+    section.finish();
+}
+
+/// `[ui]`.
+pub(super) fn ui(section: Option<Section<'_>>, ui: &mut UiConfig, settings: &mut Settings) {
+    let Some(mut section) = section else { return };
+    section.set("fps", &mut ui.fps, whole(1..=60));
+    let glyphs =
+        [("auto", Word::Is(Glyphs::Auto)), ("unicode", Word::Is(Glyphs::Unicode)), ("ascii", Word::Is(Glyphs::Ascii))];
+    section.set("glyphs", &mut ui.glyphs, word(&glyphs));
+    section.set("theme", &mut ui.theme, theme);
+    section.set("override_ttl", &mut settings.override_ttl, duration(SECOND..=YEAR));
+    section.set("remind_after", &mut settings.remind_after, duration(SECOND..=YEAR));
+    let on_hangup = [("continue", Word::Is(OnHangup::Continue)), ("drain", Word::Is(OnHangup::Drain))];
+    section.set("on_hangup", &mut ui.on_hangup, word(&on_hangup));
+    section.finish();
+}
+
+/// `[keys]`: the names are the actions', so whoever knows the actions checks them.
+pub(super) fn keys(top: &mut Section<'_>, config: &mut Config, check: KeyCheck<'_>) {
+    let read = |action: &str, value: &DeValue<'_>| {
+        let key = any_text(value, "a key in quotes, such as \"p\"")?;
+        if key.is_empty() {
+            return Err(format!("`{action}` has no key; write one, such as \"p\", or leave the line out"));
+        }
+        check(action, key)?;
+        Ok((action.to_owned(), key.to_owned()))
+    };
+    if let Some(keys) = top.entries("keys", read) {
+        config.keys = keys.into_iter().collect();
+    }
+}
+
+/// `follow`: known in all its forms, honoured in one.
+fn follow(value: &DeValue<'_>) -> Result<(), String> {
+    let not_yet = Word::NotYet("needs links to be followed, which is not there yet; write \"none\"");
+    match value {
+        DeValue::Array(_) => Err("following links is not there yet; write \"none\"".to_owned()),
+        _ => word(&[("none", Word::Is(())), ("host", not_yet), ("domain", not_yet)])(value),
+    }
+}
+
+/// A switch that cannot be switched on yet.
+fn only_false(reason: &'static str) -> impl Fn(&DeValue<'_>) -> Result<(), String> {
+    move |value| match boolean(value)? {
+        false => Ok(()),
+        true => Err(format!("{reason}; write false")),
+    }
+}
+
+/// A theme that exists.
+fn theme(value: &DeValue<'_>) -> Result<String, String> {
+    let usable = THEMES.map(|theme| format!("\"{theme}\"")).join(" or ");
+    let Some(typed) = value.as_str() else { return Err(wrong_type(value, &usable)) };
+    if THEMES.contains(&typed) {
+        return Ok(typed.to_owned());
+    }
+    Err(match nearest(typed, THEMES) {
+        Some(near) => format!("there is no theme \"{typed}\"; did you mean \"{near}\"? write {usable}"),
+        None => format!("there is no theme \"{typed}\"; write {usable}"),
+    })
+}
