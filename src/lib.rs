@@ -15,6 +15,7 @@
 //! * [`cli`] — what can be typed; [`commands`] — the commands that need no engine.
 //! * [`headless`] — status lines when there is no terminal.
 //! * [`watch`] — what passes between the engine and whoever watches it.
+//! * [`tui`] — the dashboard: sees snapshots, sends requests, holds nothing up.
 
 pub mod cli;
 pub mod clock;
@@ -29,4 +30,5 @@ pub mod logging;
 pub mod review;
 pub mod sim;
 pub mod text;
+pub mod tui;
 pub mod watch;
