@@ -1,0 +1,185 @@
+//! Grants become requests: the frontier's next job, its robots.txt first, then a worker.
+
+use std::collections::HashMap;
+
+use url::Url;
+
+use super::Engine;
+use crate::control::{Grant, HostId, Mono, RequestKind, Value, What, Who};
+use crate::crawl::address::Authority;
+use crate::crawl::exchange::FetchRequest;
+use crate::crawl::job::Job;
+use crate::crawl::robots::Decision;
+use crate::crawl::worker;
+pub(super) use crate::crawl::worker::Finished;
+use crate::text::Clean;
+
+/// URLs that robots.txt forbids and one grant passes over, before other hosts get their turn.
+const DENIED_PER_GRANT: usize = 1_000;
+/// Grants in one turn, before messages are looked at again.
+const GRANTS_PER_TURN: usize = 512;
+
+/// A request in flight.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) grant: Grant,
+    pub(super) job: Job,
+    pub(super) url: Url,
+    /// From when the URL was due to the grant, milliseconds.
+    pub(super) wait_ms: f64,
+}
+
+/// Requests in flight by ticket; at most `concurrency`.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    flights: HashMap<u64, Flight>,
+    issued: u64,
+}
+
+impl InFlight {
+    fn put(&mut self, flight: Flight) -> u64 {
+        self.issued += 1;
+        self.flights.insert(self.issued, flight);
+        self.issued
+    }
+
+    /// Takes a flight that ended.
+    pub(super) fn take(&mut self, ticket: u64) -> Option<Flight> {
+        self.flights.remove(&ticket)
+    }
+
+    /// Requests that stand for a URL of the crawl (robots.txt does not).
+    pub(super) fn pages(&self) -> u64 {
+        self.flights.values().filter(|flight| flight.job.kind() != RequestKind::Robots).count() as u64
+    }
+
+    /// Takes all.
+    pub(super) fn drain(&mut self) -> Vec<Flight> {
+        self.flights.drain().map(|(_, flight)| flight).collect()
+    }
+}
+
+impl Engine {
+    /// Grants everything that may go now.
+    pub(super) fn grant(&mut self, now: Mono) {
+        for _ in 0..GRANTS_PER_TURN {
+            if !self.may_grant(now) {
+                return;
+            }
+            let Some(grant) = self.controller.next(now) else { return };
+            self.use_grant(now, grant);
+        }
+    }
+
+    fn use_grant(&mut self, now: Mono, grant: Grant) {
+        let Grant { host, lane, .. } = grant;
+        for _ in 0..DENIED_PER_GRANT {
+            let Some(job) = self.frontier.pop(now, host, lane) else { break };
+            let Ok(url) = Url::parse(&job.url) else {
+                self.fail(Some(host), &job, "the URL cannot be read");
+                continue;
+            };
+            if job.kind() == RequestKind::Robots || !self.config.crawl.respect_robots {
+                self.send(now, grant, job, url);
+                return;
+            }
+            let authority = Authority::of(&url);
+            match self.robots.decide(now, &url) {
+                Decision::Allow => {
+                    self.send(now, grant, job, url);
+                    return;
+                }
+                Decision::Deny { line, rule } => {
+                    let why = format!("robots.txt line {line}: {rule}");
+                    self.skip(Some(host), &job.url, &why);
+                }
+                Decision::Fetch(robots_url) => {
+                    self.frontier.push_front(host, lane, job);
+                    let job = Job::robots(&robots_url, authority, 0, now);
+                    self.send(now, grant, job, robots_url);
+                    return;
+                }
+                Decision::Pending => {
+                    self.frontier.push_front(host, lane, job);
+                    self.controller.set_gated(now, host, true);
+                    self.robots_gate.insert(authority, host);
+                    break;
+                }
+                Decision::Unreachable { until } => {
+                    self.frontier.push_front(host, lane, job);
+                    self.controller.hold_for_robots(now, host, until);
+                    break;
+                }
+            }
+        }
+        // Nothing goes out for this grant: its tokens return.
+        self.controller.cancel(now, &grant);
+        self.sync(host, lane);
+    }
+
+    fn send(&mut self, now: Mono, grant: Grant, job: Job, url: Url) {
+        let kind = job.kind();
+        if let (RequestKind::Robots, Some(authority)) = (kind, job.more.as_ref().and_then(|more| more.authority.clone())) {
+            // Nothing else goes to the host whose rules these are, until they are known.
+            if let Some(owner) = authority.robots_url().and_then(|url| self.host_of(&url)) {
+                self.controller.set_gated(now, owner, true);
+                self.robots_gate.insert(authority, owner);
+            }
+        }
+        let wait_ms = now.secs_since(job.due) * 1e3;
+        let request = FetchRequest { url: url.clone(), kind };
+        let ticket = self.in_flight.put(Flight { grant, job, url, wait_ms });
+        self.sent += 1;
+        self.throughput.sent(now);
+        let spent = self.count_request(grant.host);
+        let report = self.finished_in.clone();
+        let fetch = self.fetch.clone();
+        let clock = self.clock.clone();
+        self.tasks.spawn(worker::run(fetch, clock, ticket, request, report, self.cancel.clone()));
+        self.sync(grant.host, grant.lane);
+        if spent {
+            self.skip_all(grant.host, "the host's max_requests is reached");
+        }
+    }
+
+    /// Counts a wire request; true when it was the last that the host's `max_requests` allows.
+    fn count_request(&mut self, host: HostId) -> bool {
+        let limit = self.controller.max_requests(host);
+        let Some(host) = self.hosts.get_mut(host) else { return false };
+        host.requests += 1;
+        limit > 0 && host.requests == limit
+    }
+
+    /// Everything queued for a host is skipped.
+    pub(super) fn skip_all(&mut self, host: HostId, why: &str) {
+        for job in self.frontier.drain(host) {
+            self.skip(Some(host), job.root(), why);
+        }
+        self.sync_all(host);
+    }
+
+    /// Tells the controller about all lanes of a host.
+    pub(super) fn sync_all(&mut self, host: HostId) {
+        for lane in 0..self.frontier.lanes(host) {
+            self.sync(host, crate::control::Lane(u8::try_from(lane).unwrap_or(u8::MAX)));
+        }
+    }
+
+    /// Puts what is in flight back at the head of its lane; each was a wire request all the same.
+    pub(super) fn requeue_in_flight(&mut self, now: Mono) {
+        for flight in self.in_flight.drain() {
+            self.row(&flight, crate::control::Outcome::Local, None, 0, now);
+            if flight.job.kind() != RequestKind::Robots {
+                self.frontier.push_front(flight.grant.host, flight.grant.lane, flight.job);
+            }
+        }
+    }
+
+    /// A URL is given up.
+    pub(super) fn fail(&mut self, host: Option<HostId>, job: &Job, why: &str) {
+        self.counts.failed += 1;
+        let root = job.root().to_owned();
+        let why = if *root == *job.url { why.to_owned() } else { format!("{why} (at {})", Clean::new(&*job.url)) };
+        self.event(Who::System, host, What::UrlFailed, Value::None, Value::None, &why, Some(&root));
+    }
+}

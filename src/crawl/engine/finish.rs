@@ -1,0 +1,329 @@
+//! A request ended: what the controller makes of it, the row for the journal, and what becomes of the URL.
+
+use std::time::Duration;
+
+use super::dispatch::{Finished, Flight};
+use super::{Engine, LOCAL_REST};
+use crate::control::backoff::{self, NoJitter};
+use crate::control::{Answer, Class, HostId, Mono, Outcome, RequestKind, Value, Verdict, What, Who};
+use crate::crawl::address::fingerprint;
+use crate::crawl::exchange::Reply;
+use crate::crawl::job::{Job, UNPROCESSED_MAX};
+use crate::crawl::robots::Effect;
+use crate::journal::record::RequestRow;
+use crate::text::Clean;
+
+/// What becomes of a URL after a request.
+enum Next {
+    /// It has its final answer.
+    Done,
+    /// It is given up.
+    Failed(String),
+    /// It was never sent.
+    Skipped(String),
+    /// It goes again at once, at the head of its lane, at no cost.
+    Again,
+    /// The same, since nobody worked on it: so often and no more.
+    Unprocessed,
+    /// It goes again at the end of its lane; this attempt counts.
+    AgainLater,
+    /// It waits for its own retry; this attempt counts.
+    Retry,
+    /// Its next hop goes instead.
+    Hop(Box<Job>, url::Url),
+}
+
+impl Engine {
+    pub(super) fn finish(&mut self, now: Mono, finished: Finished) {
+        let Finished { ticket, mut reply, done, panicked } = finished;
+        let Some(flight) = self.in_flight.take(ticket) else { return };
+        if !reply.on_wire {
+            self.finish_unsent(now, flight, reply);
+            return;
+        }
+        let hop = self.plan_hop(now, &flight, &mut reply);
+        let latency = done.since(flight.grant.at);
+        let answer = Answer {
+            host: flight.grant.host,
+            lane: flight.grant.lane,
+            kind: flight.job.kind(),
+            sent: flight.grant.at,
+            verdict: reply.verdict,
+            retry_after: reply.retry_after,
+            latency,
+            unprocessed: reply.unprocessed,
+        };
+        let judgement = self.controller.answer(now, &answer);
+        let outcome = judgement.outcome;
+        self.throughput.answered(now, class_of(&reply, outcome) as usize);
+        self.row(&flight, outcome, reply.status, reply.received, done);
+        self.tell_oddities(&flight, &reply, panicked);
+        if outcome == Outcome::Local && !panicked {
+            self.rest(now, &reply);
+        }
+        if flight.job.kind() == RequestKind::Robots {
+            self.finish_robots(now, flight, reply);
+        } else {
+            let next = self.next_of(&flight, &reply, outcome, panicked, hop);
+            self.follow_up(now, flight, next);
+        }
+        if judgement.give_up {
+            self.give_up(answer.host, "it answered nothing but refusals for give_up_after");
+        }
+    }
+
+    /// Nothing went out: the token returns, and no row is written.
+    fn finish_unsent(&mut self, now: Mono, flight: Flight, reply: Reply) {
+        self.controller.cancel(now, &flight.grant);
+        self.sent = self.sent.saturating_sub(1);
+        if let Some(host) = self.hosts.get_mut(flight.grant.host) {
+            host.requests = host.requests.saturating_sub(1);
+        }
+        let why = reply.error.clone().unwrap_or_else(|| Clean::new("refused"));
+        if flight.job.kind() == RequestKind::Robots {
+            self.finish_robots(now, flight, reply);
+            return;
+        }
+        let next = match reply.verdict {
+            Verdict::Failed(Outcome::AddressRefused) => Next::Skipped(format!("address_refused: {why}")),
+            _ => {
+                self.rest(now, &reply);
+                Next::Again
+            }
+        };
+        self.follow_up(now, flight, next);
+    }
+
+    /// Our own trouble is never the host's fault: everybody rests for a moment, and it is said.
+    fn rest(&mut self, now: Mono, reply: &Reply) {
+        self.local_rest = now.after(LOCAL_REST);
+        let why = reply.error.as_ref().map_or("local trouble", Clean::as_str).to_owned();
+        tracing::warn!(%why, "local trouble: granting rests");
+        self.event(Who::System, None, What::System, Value::None, Value::None, &format!("granting rests: {why}"), None);
+    }
+
+    /// Takes a redirect up, or turns the verdict into `redirect_not_followed`.
+    fn plan_hop(&mut self, now: Mono, flight: &Flight, reply: &mut Reply) -> Option<(Box<Job>, url::Url)> {
+        let Verdict::Status(status) = reply.verdict else { return None };
+        if !(300..400).contains(&status) || flight.job.kind() == RequestKind::Robots {
+            return None;
+        }
+        let Some(Ok(target)) = reply.location.clone() else { return None };
+        let (from, to) = (fingerprint(&flight.url), fingerprint(&target));
+        match flight.job.hop(from, &target, to, reply.cookie_changed, now) {
+            Ok(job) => Some((Box::new(job), target)),
+            Err(error) => {
+                reply.verdict = Verdict::Failed(Outcome::RedirectNotFollowed);
+                reply.error = Some(Clean::new(error.to_string()));
+                None
+            }
+        }
+    }
+
+    fn next_of(
+        &self,
+        flight: &Flight,
+        reply: &Reply,
+        outcome: Outcome,
+        panicked: bool,
+        hop: Option<(Box<Job>, url::Url)>,
+    ) -> Next {
+        let because = || {
+            let error = reply.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+            let status = reply.status.map(|status| format!(" ({status})")).unwrap_or_default();
+            format!("{}{status}{error}", outcome.as_str())
+        };
+        if reply.unprocessed && flight.job.unprocessed < UNPROCESSED_MAX {
+            return Next::Unprocessed;
+        }
+        match outcome {
+            Outcome::Ok | Outcome::NotModified => Next::Done,
+            Outcome::Redirect => match hop {
+                Some((job, target)) => Next::Hop(job, target),
+                None => Next::Done,
+            },
+            // 408 and 425 are temporary by their definitions (RFC 9110 15.5.9, RFC 8470 5.2).
+            Outcome::ClientError if matches!(reply.status, Some(408 | 425)) => self.attempt(flight, because),
+            Outcome::ClientError => Next::Done,
+            Outcome::Throttled => Next::Again,
+            Outcome::Local if !panicked => Next::Again,
+            Outcome::Refused => match self.attempt(flight, because) {
+                Next::Retry => Next::AgainLater,
+                other => other,
+            },
+            Outcome::ServerError
+            | Outcome::Timeout
+            | Outcome::Connect
+            | Outcome::Dns
+            | Outcome::ConnectionReset
+            | Outcome::Incomplete
+            | Outcome::Decode
+            | Outcome::Local => self.attempt(flight, because),
+            Outcome::Tls | Outcome::TooLarge | Outcome::LimitExceeded | Outcome::RedirectNotFollowed => {
+                Next::Failed(because())
+            }
+            Outcome::AddressRefused | Outcome::RobotsDenied => Next::Skipped(because()),
+        }
+    }
+
+    /// One more failed attempt: another try, or the end.
+    fn attempt(&self, flight: &Flight, because: impl Fn() -> String) -> Next {
+        let attempts = u32::from(flight.job.failures) + 1;
+        if attempts >= self.config.crawl.retries.max(1) {
+            Next::Failed(format!("{} in attempt {attempts}", because()))
+        } else {
+            Next::Retry
+        }
+    }
+
+    fn follow_up(&mut self, now: Mono, flight: Flight, next: Next) {
+        let (host, lane) = (flight.grant.host, flight.grant.lane);
+        let mut job = flight.job;
+        match next {
+            Next::Done => self.counts.done += 1,
+            Next::Failed(why) => self.fail(Some(host), &job, &why),
+            Next::Skipped(why) => self.skip(Some(host), job.root().to_owned().as_str(), &why),
+            Next::Again | Next::Unprocessed => {
+                job.unprocessed = job.unprocessed.saturating_add(u8::from(matches!(next, Next::Unprocessed)));
+                job.due = now;
+                self.frontier.push_front(host, lane, job);
+            }
+            Next::AgainLater => {
+                job.failures = job.failures.saturating_add(1);
+                job.due = now;
+                self.frontier.push(host, lane, job);
+            }
+            Next::Retry => {
+                job.due = now.after(self.retry_delay(job.failures));
+                job.failures = job.failures.saturating_add(1);
+                self.frontier.push_delayed(host, lane, job);
+            }
+            Next::Hop(hop, target) => self.enqueue_hop(*hop, &target),
+        }
+        self.sync(host, lane);
+    }
+
+    /// The wait before a URL's own next attempt.
+    fn retry_delay(&mut self, failures: u8) -> Duration {
+        let policy = self.config.settings.backoff;
+        backoff::delay(&policy, u32::from(failures), &mut NoJitter) + self.controller.spread()
+    }
+
+    /// A hop goes through its own host's bucket and robots.txt, at the head of the lane.
+    fn enqueue_hop(&mut self, job: Job, target: &url::Url) {
+        let Some(host) = self.host_of(target) else {
+            self.fail(None, &job, "too many hosts");
+            return;
+        };
+        if self.is_spent(host) {
+            self.skip(Some(host), job.root().to_owned().as_str(), "the host's max_requests is reached");
+            return;
+        }
+        let lane = self.hosts.lane(host, target, &self.config);
+        self.frontier.push_front(host, lane, job);
+        self.sync(host, lane);
+    }
+
+    /// robots.txt came, or did not.
+    fn finish_robots(&mut self, now: Mono, flight: Flight, reply: Reply) {
+        let Some(authority) = flight.job.more.as_ref().and_then(|more| more.authority.clone()) else { return };
+        let owner = self.robots_gate.get(&authority).copied().unwrap_or(flight.grant.host);
+        match self.robots.on_reply(now, &authority, &reply) {
+            Effect::Follow(url) => {
+                let hops = flight.job.more.as_ref().map_or(0, |more| more.hops).saturating_add(1);
+                let job = Job::robots(&url, authority, hops, now);
+                // The hop may lead to the very host that waits for it.
+                self.controller.set_gated(now, owner, false);
+                if let Some(host) = self.host_of(&url) {
+                    self.frontier.push_front(host, crate::control::Lane(0), job);
+                    self.sync(host, crate::control::Lane(0));
+                    if host != owner {
+                        self.controller.set_gated(now, owner, true);
+                    }
+                }
+                return;
+            }
+            Effect::Known { crawl_delay, notes } => {
+                self.controller.set_crawl_delay(now, owner, crawl_delay);
+                for note in notes {
+                    self.event(Who::Site, Some(owner), What::Anomaly, Value::None, Value::None, note.as_str(), None);
+                }
+            }
+            Effect::Unreachable { tries } => {
+                let why = reply.error.as_ref().map_or_else(
+                    || reply.status.map(|status| status.to_string()).unwrap_or_default(),
+                    |error| error.as_str().to_owned(),
+                );
+                self.controller.robots_unreachable(now, owner, tries, &why);
+                if matches!(reply.verdict, Verdict::Failed(Outcome::AddressRefused)) {
+                    self.skip_all(owner, &format!("address_refused: {why}"));
+                } else if self.is_dead(owner, tries, &reply) {
+                    self.give_up(owner, &format!("robots.txt unreachable {tries} times: {why}"));
+                }
+            }
+        }
+        self.controller.set_gated(now, owner, false);
+        self.robots_gate.remove(&authority);
+        self.sync(flight.grant.host, flight.grant.lane);
+    }
+
+    /// A host that never answered anything is given up after `retries` failures to reach it. One that
+    /// answers errors, or did answer once, is waited for (up to `give_up_after`).
+    fn is_dead(&self, host: HostId, tries: u32, reply: &Reply) -> bool {
+        reply.status.is_none() && tries >= self.config.crawl.retries.max(1) && !self.controller.has_answered(host)
+    }
+
+    /// A host is given up: every URL that is queued for it is listed as failed.
+    pub(super) fn give_up(&mut self, host: HostId, why: &str) {
+        let jobs = self.frontier.drain(host);
+        let count = Value::Number(jobs.len() as f64);
+        self.event(Who::Controller, Some(host), What::GiveUp, count, Value::Number(0.0), why, None);
+        for job in jobs {
+            self.fail(Some(host), &job, &format!("host given up: {why}"));
+        }
+        self.sync_all(host);
+    }
+
+    fn tell_oddities(&mut self, flight: &Flight, reply: &Reply, panicked: bool) {
+        let host = Some(flight.grant.host);
+        if panicked {
+            let why = reply.error.as_ref().map_or("", Clean::as_str).to_owned();
+            tracing::error!(url = %Clean::new(flight.url.as_str()), %why, "worker panicked");
+            self.event(Who::System, host, What::Anomaly, Value::None, Value::None, &why, Some(&flight.job.url));
+        }
+        for anomaly in &reply.anomalies {
+            let text = anomaly.as_str().to_owned();
+            self.event(Who::Server, host, What::Anomaly, Value::None, Value::None, &text, Some(&flight.job.url));
+        }
+    }
+
+    /// The row of one wire request.
+    pub(super) fn row(&mut self, flight: &Flight, outcome: Outcome, status: Option<u16>, bytes: u64, done: Mono) {
+        let Flight { grant, job, url, wait_ms } = flight;
+        let row = RequestRow {
+            time: self.wall_at(grant.at),
+            host: self.hosts.name(grant.host),
+            url: Clean::new(url.as_str()),
+            kind: job.kind(),
+            attempt: u32::from(job.failures) + 1,
+            status,
+            outcome,
+            bytes,
+            latency_ms: done.secs_since(grant.at) * 1e3,
+            wait_ms: *wait_ms,
+            rate: grant.rate,
+            capacity: grant.capacity,
+            tokens: grant.tokens,
+        };
+        self.journal.request(row);
+    }
+}
+
+/// The class of a reply in the histogram.
+fn class_of(reply: &Reply, outcome: Outcome) -> Class {
+    match (reply.verdict, outcome) {
+        (Verdict::Status(status), _) => Class::of_status(status),
+        (Verdict::Failed(Outcome::RedirectNotFollowed), _) => Class::Redirect,
+        (Verdict::Failed(_), _) => Class::Error,
+    }
+}

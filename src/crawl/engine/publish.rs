@@ -1,0 +1,233 @@
+//! What goes out: the journal's records, and snapshots for whoever watches.
+
+use std::sync::Arc;
+
+use super::{Engine, PROGRESS_EVERY, TICK};
+use crate::clock::Wall;
+use crate::control::{Decision, HostId, Mono, Value, What, Who};
+use crate::journal::FORMAT_VERSION;
+use crate::journal::record::Event;
+use crate::text::Clean;
+use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
+
+/// Hosts whose concerns and lifetimes are looked at in one tick.
+const SWEEP_HOSTS: usize = 20_000;
+/// Changed rows in one snapshot; the others come with the next.
+const ROWS_MAX: usize = 50_000;
+
+impl Engine {
+    /// The wall time of a moment, by the clocks as they are now.
+    pub(super) fn wall_at(&self, at: Mono) -> Wall {
+        let ago = self.clock.now().since(at);
+        Wall(self.clock.wall().0.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    /// A decision of the engine itself.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one event, in the journal's order")]
+    pub(super) fn event(
+        &mut self,
+        who: Who,
+        host: Option<HostId>,
+        what: What,
+        before: Value,
+        after: Value,
+        why: &str,
+        url: Option<&str>,
+    ) {
+        let decision = Decision { at: self.clock.now(), who, host, what, before, after, why: why.to_owned() };
+        self.record(decision, url);
+    }
+
+    /// Writes a decision into the journal and, if it is one to read, the log on the screen.
+    fn record(&mut self, decision: Decision, url: Option<&str>) {
+        let Decision { at, who, host, what, before, after, why } = decision;
+        let wall = self.wall_at(at);
+        let name = host.map(|host| self.hosts.name(host));
+        let why = Clean::new(why);
+        if is_for_the_log(what) {
+            self.log.push_back(LogLine {
+                wall,
+                at,
+                who,
+                host: name.clone().unwrap_or_default(),
+                text: line_of(what, &before, &after, &why),
+            });
+            if self.log.len() > LOG_LINES_MAX {
+                self.log.pop_front();
+            }
+        }
+        let url = url.map(Clean::new);
+        self.journal.event(Event { time: wall, mono: at, who, host: name, what, before, after, why, url });
+    }
+
+    /// Takes what the controller decided into the journal, and hands the batch on.
+    pub(super) fn write_down(&mut self, now: Mono) {
+        for decision in self.controller.take_decisions() {
+            self.record(decision, None);
+        }
+        if now.since(self.progressed) >= PROGRESS_EVERY {
+            self.progressed = now;
+            self.event(Who::System, None, What::Progress, Value::None, self.url_counts(), "", None);
+        }
+        self.journal.flush();
+    }
+
+    pub(super) fn journal_start(&mut self) {
+        let version = Value::Number(f64::from(FORMAT_VERSION));
+        let why = format!("crawldeck {}", env!("CARGO_PKG_VERSION"));
+        self.event(Who::System, None, What::Start, Value::None, version, &why, None);
+        self.journal.flush();
+    }
+
+    pub(super) fn journal_stop(&mut self, now: Mono) {
+        for decision in self.controller.take_decisions() {
+            self.record(decision, None);
+        }
+        let why = match (self.phase, self.frontier.pending()) {
+            (Phase::Stopped, _) => "stopped",
+            (_, 0) if self.inputs.is_none() => "done",
+            (_, _) => "drained",
+        };
+        let before = Value::Text(format!("up {} s", now.since(self.started.0).as_secs()));
+        self.event(Who::System, None, What::Stop, before, self.url_counts(), why, None);
+    }
+
+    fn url_counts(&self) -> Value {
+        Value::Counts {
+            urls_done: self.counts.done,
+            urls_failed: self.counts.failed,
+            urls_pending: self.urls_pending(),
+            urls_skipped: self.counts.skipped,
+        }
+    }
+
+    fn urls_pending(&self) -> u64 {
+        let flying = self.in_flight.pages();
+        self.frontier.pending() as u64 + flying
+    }
+
+    /// Looks at lifetimes and concerns, some hosts at a time.
+    pub(super) fn sweep(&mut self, now: Mono) {
+        if now.since(self.swept) < TICK {
+            return;
+        }
+        self.swept = now;
+        self.controller.sweep(now, SWEEP_HOSTS);
+        for host in self.controller.take_given_up() {
+            self.give_up(host, "it answered nothing but refusals for give_up_after");
+        }
+    }
+
+    /// A journal that cannot be written stops granting, loudly, until it can.
+    pub(super) fn check_journal(&mut self, _now: Mono) {
+        let blocked = self.journal.health().blocked;
+        if blocked == self.stopped_because {
+            return;
+        }
+        let (before, after, why) = match &blocked {
+            Some(why) => ("granting", "stopped", format!("journal cannot be written: {why}; no request goes out until it can")),
+            None => ("stopped", "granting", String::from("the journal can be written again")),
+        };
+        tracing::error!(%why, "journal");
+        self.stopped_because = blocked;
+        let (before, after) = (Value::Text(before.to_owned()), Value::Text(after.to_owned()));
+        self.event(Who::System, None, What::System, before, after, &why, None);
+    }
+
+    /// Whether a watcher would see something new.
+    pub(super) fn has_news(&self) -> bool {
+        self.watcher.is_some() && (self.controller.has_changed() || !self.log.is_empty() || !self.answers.is_empty())
+    }
+
+    /// Publishes a snapshot, if somebody watches, has taken the last one, and it is time.
+    pub(super) fn publish(&mut self, now: Mono) {
+        let due = now.since(self.published) >= self.frame || !self.answers.is_empty() || self.first_snapshot;
+        let quiet = !self.has_news() && now.since(self.published) < TICK;
+        let Some(watcher) = &self.watcher else { return };
+        if watcher.is_closed() {
+            self.watcher = None;
+            return;
+        }
+        if !due || quiet || watcher.capacity() == 0 {
+            return;
+        }
+        let snapshot = self.snapshot(now);
+        if let Some(watcher) = &self.watcher {
+            // There was room a moment ago, and this task is the only sender.
+            let _ = watcher.try_send(Arc::new(snapshot));
+        }
+    }
+
+    /// The last snapshot: tries once, the watcher may be gone.
+    pub(super) fn publish_last(&mut self, now: Mono) {
+        let snapshot = self.snapshot(now);
+        if let Some(watcher) = &self.watcher {
+            let _ = watcher.try_send(Arc::new(snapshot));
+        }
+    }
+
+    fn snapshot(&mut self, now: Mono) -> Snapshot {
+        self.published = now;
+        self.first_snapshot = false;
+        let changed = self.controller.take_changed(ROWS_MAX);
+        let rows = changed.into_iter().filter_map(|host| {
+            let view = self.controller.view(now, host)?;
+            Some(HostRow { name: self.hosts.name(host), endpoints: self.hosts.endpoints(host), view })
+        });
+        let rows = rows.collect();
+        Snapshot {
+            now,
+            wall: self.clock.wall(),
+            up: now.since(self.started.0),
+            totals: self.totals(now),
+            changed: rows,
+            log: self.log.drain(..).collect(),
+            answers: std::mem::take(&mut self.answers),
+        }
+    }
+
+    pub(super) fn totals(&mut self, now: Mono) -> Totals {
+        let eta = self.controller.eta();
+        Totals {
+            phase: self.phase,
+            counts: self.controller.counts(),
+            urls_done: self.counts.done,
+            urls_failed: self.counts.failed,
+            urls_skipped: self.counts.skipped,
+            urls_pending: self.urls_pending(),
+            inputs_read: self.inputs.is_none(),
+            in_flight: self.controller.in_flight(),
+            concurrency: self.config.settings.concurrency,
+            requests: self.sent,
+            rate_now: self.throughput.rate(now, 10),
+            rate_15m: self.throughput.rate(now, 900),
+            rate_history: self.throughput.history(now),
+            classes: self.throughput.classes(now),
+            halted: self.controller.is_halted(),
+            stopped_because: self.stopped_because.clone(),
+            eta_bulk: eta.bulk,
+            eta_tail: eta.tail,
+            journal_bytes: self.journal.health().bytes,
+            bad_lines: self.bad_lines,
+        }
+    }
+}
+
+/// Decisions a person wants to read; single URLs and progress are not.
+fn is_for_the_log(what: What) -> bool {
+    !matches!(what, What::UrlFailed | What::UrlSkipped | What::BadInput | What::Progress)
+}
+
+/// A decision as one line.
+fn line_of(what: What, before: &Value, after: &Value, why: &Clean) -> Clean {
+    let change = match (what, before, after) {
+        (What::Rate, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
+        (What::Rate, _, Value::Number(after)) => format!("rate {after:.2}/s  "),
+        (What::Capacity, Value::Number(before), Value::Number(after)) => format!("capacity {before:.1} → {after:.1}  "),
+        (What::Hold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
+        (What::Reset, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
+        (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs  "),
+        _ => String::new(),
+    };
+    Clean::new(format!("{change}{why}"))
+}

@@ -1,0 +1,207 @@
+//! The frontier: URLs known and not done, per host and lane, first in first out.
+//!
+//! In memory, behind the few methods that a durable one will have as well. It holds at most
+//! [`PENDING_MAX`] URLs; the input waits beyond that. Every URL enters once: a fingerprint of its
+//! canonical form is kept (16 bytes) for the length of the run.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::job::Job;
+use crate::control::host::LaneQueue;
+use crate::control::{HostId, Lane, Mono};
+
+/// URLs pending at most; reading of inputs waits beyond it.
+pub const PENDING_MAX: usize = 1_000_000;
+
+/// The frontier.
+#[derive(Debug, Default)]
+pub struct Frontier {
+    hosts: Vec<Vec<LaneJobs>>,
+    seen: HashSet<u128, BuildHasherDefault<Folded>>,
+    pending: usize,
+    stamped: u64,
+}
+
+#[derive(Debug, Default)]
+struct LaneJobs {
+    ready: VecDeque<Job>,
+    delayed: BinaryHeap<Reverse<Delayed>>,
+}
+
+/// A job that waits for its own retry; ordered by when it is due.
+#[derive(Debug)]
+struct Delayed {
+    due: Mono,
+    stamp: u64,
+    job: Job,
+}
+
+impl PartialEq for Delayed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Delayed {}
+
+impl PartialOrd for Delayed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Delayed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.due, self.stamp).cmp(&(other.due, other.stamp))
+    }
+}
+
+/// Fingerprints are hashes already.
+#[derive(Debug, Default)]
+pub struct Folded(u64);
+
+impl Hasher for Folded {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, value: u128) {
+        self.0 = (value >> 64) as u64 ^ value as u64;
+    }
+}
+
+impl Frontier {
+    /// Marks a URL as known; false if it was.
+    pub fn admit(&mut self, fingerprint: u128) -> bool {
+        self.seen.insert(fingerprint)
+    }
+
+    /// Puts a job at the end of its lane.
+    pub fn push(&mut self, host: HostId, lane: Lane, job: Job) {
+        self.lane(host, lane).ready.push_back(job);
+        self.pending += 1;
+    }
+
+    /// Puts a job at the head of its lane: it goes next.
+    pub fn push_front(&mut self, host: HostId, lane: Lane, job: Job) {
+        self.lane(host, lane).ready.push_front(job);
+        self.pending += 1;
+    }
+
+    /// Puts a job aside until it is due.
+    pub fn push_delayed(&mut self, host: HostId, lane: Lane, job: Job) {
+        self.stamped += 1;
+        let delayed = Delayed { due: job.due, stamp: self.stamped, job };
+        self.lane(host, lane).delayed.push(Reverse(delayed));
+        self.pending += 1;
+    }
+
+    /// Takes the next job of a lane: one whose retry is due first, since it has waited longest.
+    pub fn pop(&mut self, now: Mono, host: HostId, lane: Lane) -> Option<Job> {
+        let jobs = self.lane(host, lane);
+        let due = jobs.delayed.peek().is_some_and(|Reverse(delayed)| delayed.due <= now);
+        let job = match due {
+            true => jobs.delayed.pop().map(|Reverse(delayed)| delayed.job),
+            false => jobs.ready.pop_front(),
+        };
+        self.pending -= usize::from(job.is_some());
+        job
+    }
+
+    /// What is queued in a lane, for the controller.
+    pub fn queue(&self, host: HostId, lane: Lane) -> LaneQueue {
+        let jobs = self.hosts.get(host.0 as usize).and_then(|lanes| lanes.get(usize::from(lane.0)));
+        let Some(jobs) = jobs else { return LaneQueue::EMPTY };
+        LaneQueue {
+            ready: u32::try_from(jobs.ready.len()).unwrap_or(u32::MAX),
+            delayed: u32::try_from(jobs.delayed.len()).unwrap_or(u32::MAX),
+            due: jobs.delayed.peek().map_or(Mono::NEVER, |Reverse(delayed)| delayed.due),
+        }
+    }
+
+    /// Takes everything that is queued for a host.
+    pub fn drain(&mut self, host: HostId) -> Vec<Job> {
+        let Some(lanes) = self.hosts.get_mut(host.0 as usize) else { return Vec::new() };
+        let mut jobs = Vec::new();
+        for lane in lanes.iter_mut() {
+            jobs.extend(lane.ready.drain(..));
+            jobs.extend(std::mem::take(&mut lane.delayed).into_iter().map(|Reverse(delayed)| delayed.job));
+        }
+        self.pending -= jobs.len();
+        jobs
+    }
+
+    /// Lanes that a host has.
+    pub fn lanes(&self, host: HostId) -> usize {
+        self.hosts.get(host.0 as usize).map_or(0, Vec::len)
+    }
+
+    /// URLs queued, all hosts.
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// Whether more may come in.
+    pub fn has_room(&self) -> bool {
+        self.pending < PENDING_MAX
+    }
+
+    fn lane(&mut self, host: HostId, lane: Lane) -> &mut LaneJobs {
+        let (host, lane) = (host.0 as usize, usize::from(lane.0));
+        if self.hosts.len() <= host {
+            self.hosts.resize_with(host + 1, Vec::new);
+        }
+        let lanes = &mut self.hosts[host];
+        if lanes.len() <= lane {
+            lanes.resize_with(lane + 1, LaneJobs::default);
+        }
+        &mut lanes[lane]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use url::Url;
+
+    use super::*;
+
+    fn job(path: u64, due: u64) -> Job {
+        Job::page(&Url::parse(&format!("http://h.example/{path}")).expect("valid"), Mono::from_nanos(due))
+    }
+
+    #[test]
+    fn jobs_come_out_in_order_and_retries_when_due() {
+        let mut frontier = Frontier::default();
+        let (host, lane) = (HostId(3), Lane(0));
+        frontier.push(host, lane, job(1, 0));
+        frontier.push(host, lane, job(2, 0));
+        frontier.push_delayed(host, lane, job(9, 10));
+        assert_eq!(frontier.queue(host, lane), LaneQueue { ready: 2, delayed: 1, due: Mono::from_nanos(10) });
+        let order: Vec<_> = [5, 20, 20, 20]
+            .into_iter()
+            .map(|now| frontier.pop(Mono::from_nanos(now), host, lane).map(|job| job.url.to_string()))
+            .collect();
+        let url = |path: &str| Some(format!("http://h.example/{path}"));
+        assert_eq!(order, [url("1"), url("9"), url("2"), None]);
+        assert_eq!(frontier.pending(), 0);
+    }
+
+    #[test]
+    fn draining_takes_everything_of_one_host() {
+        let mut frontier = Frontier::default();
+        frontier.push(HostId(0), Lane(0), job(1, 0));
+        frontier.push(HostId(0), Lane(2), job(2, 0));
+        frontier.push_delayed(HostId(0), Lane(1), job(3, 9));
+        frontier.push(HostId(1), Lane(0), job(4, 0));
+        assert_eq!(frontier.drain(HostId(0)).len(), 3);
+        assert_eq!(frontier.pending(), 1);
+    }
+}

@@ -1,0 +1,90 @@
+//! The hosts by name: the bucket key, the rule that covers it, and the number the core knows it by.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use url::Url;
+
+use super::address::{HostKey, host_key};
+use crate::config::Config;
+use crate::control::{HostId, Lane, PolicyId};
+use crate::text::Clean;
+
+/// Hosts that one crawl may know; URLs of further ones are skipped, and said so.
+pub const HOSTS_MAX: usize = 4_000_000;
+
+/// One host's name and rule.
+#[derive(Clone, Debug)]
+pub struct HostName {
+    /// The bucket key, safe to print.
+    pub name: Clean,
+    /// Which `[[host]]` entry covers it.
+    pub rule: Option<u16>,
+    /// Wire requests so far, for `max_requests`.
+    pub requests: u64,
+}
+
+/// All hosts of the crawl.
+#[derive(Debug, Default)]
+pub struct Hosts {
+    by_key: HashMap<HostKey, HostId>,
+    names: Vec<HostName>,
+    /// Endpoint paths per rule, for the screen.
+    endpoints: Vec<Arc<[Clean]>>,
+    none: Arc<[Clean]>,
+}
+
+impl Hosts {
+    /// No hosts yet; the rules' endpoint paths are taken from `config`.
+    pub fn new(config: &Config) -> Self {
+        let paths = |rule: &crate::config::HostRule| -> Arc<[Clean]> {
+            rule.endpoints.iter().map(|endpoint| Clean::new(&endpoint.path)).collect()
+        };
+        Self { endpoints: config.hosts.iter().map(paths).collect(), ..Self::default() }
+    }
+
+    /// The host of `url`. A new one is numbered by `add`; `None` if there is no room for more.
+    pub fn find_or_add(
+        &mut self,
+        url: &Url,
+        config: &Config,
+        add: impl FnOnce(PolicyId) -> HostId,
+    ) -> Option<HostId> {
+        let key = host_key(url);
+        if let Some(host) = self.by_key.get(&key) {
+            return Some(*host);
+        }
+        if self.names.len() >= HOSTS_MAX {
+            return None;
+        }
+        let rule = config.rule_for(key.as_str()).and_then(|rule| u16::try_from(rule).ok());
+        let host = add(PolicyId(rule.map_or(0, |rule| rule.saturating_add(1))));
+        self.names.push(HostName { name: Clean::from(&key), rule, requests: 0 });
+        self.by_key.insert(key, host);
+        Some(host)
+    }
+
+    /// The lane of `url` inside its host.
+    pub fn lane(&self, host: HostId, url: &Url, config: &Config) -> Lane {
+        match self.names.get(host.0 as usize).and_then(|name| name.rule) {
+            Some(rule) => config.endpoint_for(usize::from(rule), url.path()),
+            None => Lane(0),
+        }
+    }
+
+    /// The name of a host; empty if there is none.
+    pub fn name(&self, host: HostId) -> Clean {
+        self.names.get(host.0 as usize).map(|host| host.name.clone()).unwrap_or_default()
+    }
+
+    /// One host, to count on.
+    pub fn get_mut(&mut self, host: HostId) -> Option<&mut HostName> {
+        self.names.get_mut(host.0 as usize)
+    }
+
+    /// Paths of a host's endpoints, lane 1 first.
+    pub fn endpoints(&self, host: HostId) -> Arc<[Clean]> {
+        let rule = self.names.get(host.0 as usize).and_then(|host| host.rule);
+        rule.and_then(|rule| self.endpoints.get(usize::from(rule))).unwrap_or(&self.none).clone()
+    }
+}

@@ -1,0 +1,56 @@
+//! One fetch in a task of its own: request in, one message out, whatever happens.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::exchange::{Fetch, FetchRequest, Reply};
+use crate::clock::Clock;
+use crate::control::{Mono, Outcome};
+
+/// What a worker reports.
+#[derive(Debug)]
+pub struct Finished {
+    /// The engine's number for the request.
+    pub ticket: u64,
+    /// What came back.
+    pub reply: Reply,
+    /// When the last byte was there.
+    pub done: Mono,
+    /// The worker panicked: one failed fetch, nothing more.
+    pub panicked: bool,
+}
+
+/// Makes one request and reports. A cancelled one reports nothing: the engine has requeued its URL.
+pub async fn run(
+    fetch: Arc<dyn Fetch>,
+    clock: Arc<dyn Clock>,
+    ticket: u64,
+    request: FetchRequest,
+    report: mpsc::Sender<Finished>,
+    cancel: CancellationToken,
+) {
+    // The call itself may panic, too: it belongs inside.
+    let fetching = AssertUnwindSafe(async { fetch.fetch(request).await }).catch_unwind();
+    let (reply, panicked) = tokio::select! {
+        biased;
+        () = cancel.cancelled() => return,
+        reply = fetching => match reply {
+            Ok(reply) => (reply, false),
+            Err(panic) => (Reply::failed(Outcome::Local, panic_text(panic.as_ref())), true),
+        },
+    };
+    let done = clock.now();
+    // The channel holds as many messages as there can be requests: this never waits for long. It is
+    // closed only when the engine is gone.
+    let _ = report.send(Finished { ticket, reply, done, panicked }).await;
+}
+
+/// The message of a panic.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("a worker panicked: {}", text.unwrap_or("no message"))
+}
