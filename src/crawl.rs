@@ -1,5 +1,15 @@
-//! The crawl: frontier, engine, fetching. The engine's task is the only one that changes the controller.
+//! The crawl: from URLs to answers. The engine's task is the only one that changes the controller.
+//!
+//! *input → frontier → (control) → worker → fetcher → engine → journal*
 
 pub mod address;
+pub mod engine;
 pub mod exchange;
 pub mod fetcher;
+pub mod frontier;
+pub mod hosts;
+pub mod input;
+pub mod job;
+pub mod robots;
+pub mod throughput;
+pub mod worker;

@@ -154,6 +154,7 @@ impl Demo {
                 pattern_text: host.name.to_owned(),
                 headers: Vec::new(),
                 endpoints: Vec::new(),
+                inherits: Default::default(),
             });
             config.settings.policies.push(Policy {
                 original: host.of.original,

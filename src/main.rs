@@ -1,3 +1,26 @@
-//! The `crawldeck` binary.
+//! The `crawldeck` binary: parse, choose, exit code.
 
-fn main() {}
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use crawldeck::cli::{Cli, Command};
+use crawldeck::{commands, launch};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let here = Path::new(".");
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let code = match Cli::parse().command {
+        Command::Run(args) => launch::run(args, here),
+        Command::Demo(args) => launch::demo(args),
+        Command::Review(args) => launch::review(args, &mut out),
+        Command::Check(args) => launch::check(args, here, &mut out, &mut err),
+        Command::Simulate(_) => commands::simulate(&mut err),
+        Command::Completions(args) => commands::completions(args.shell, &mut out),
+    };
+    ExitCode::from(code)
+}

@@ -3,47 +3,33 @@
 //! The engine runs on the async runtime; the screen has a thread of its own that may block on a dead
 //! terminal without anybody noticing. Signals become requests to the engine, as keys do.
 
+use std::fmt::Display;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use crate::clock::{Clock, SystemClock};
+use crate::commands;
 use crate::config::Config;
 use crate::crawl::engine::{Engine, EngineParts, RunEnd};
-use crate::crawl::exchange::Fetch;
-use crate::crawl::fetcher::HttpFetcher;
+use crate::crawl::fetcher::{FetcherOptions, HttpFetcher};
 use crate::crawl::input::{self, Source};
 use crate::headless;
-use crate::journal::Journal;
 use crate::journal::run_folder::RunFolder;
-use crate::journal::summary;
+use crate::journal::{Journal, render, summary};
+use crate::logging::{self, LOG_VARIABLE};
 use crate::signals::{self, SignalTargets, Stopped};
 use crate::text::Clean;
 use crate::tui::{self, TuiHandle, TuiOptions};
 use crate::watch::{REQUESTS_MAX, Request, Snapshot};
 
-/// Exit codes, as PRODUCT promises them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Exit {
-    /// Done, drained, or left through the dialog.
-    Ok = 0,
-    /// The crawl could not go on.
-    Failed = 1,
-    /// Usage or configuration.
-    Usage = 2,
-    /// Stopped by a signal without drain.
-    Signal = 130,
-}
-
-impl From<Exit> for std::process::ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
-}
+/// The screen gets so long to give the terminal back; it may be stuck in a write to a dead one.
+const SCREEN_WITHIN: Duration = Duration::from_secs(1);
+/// What anything writes to standard error while the screen is up.
+const STRAY_OUTPUT: &str = "stderr.log";
 
 /// Why a session could not begin, with its exit code.
 #[derive(Debug, thiserror::Error)]
@@ -58,10 +44,10 @@ pub enum SessionError {
 
 impl SessionError {
     /// The exit code that goes with it.
-    pub fn exit(&self) -> Exit {
+    pub fn exit(&self) -> u8 {
         match self {
-            Self::Usage(_) => Exit::Usage,
-            Self::Failed(_) => Exit::Failed,
+            Self::Usage(_) => commands::USAGE,
+            Self::Failed(_) => commands::FAILED,
         }
     }
 }
@@ -82,89 +68,116 @@ pub struct SessionOptions {
     pub legend: Vec<Clean>,
 }
 
-/// Runs a session to its end and prints the summary.
-pub async fn run(options: SessionOptions) -> Result<Exit, SessionError> {
+/// Runs a session to its end and prints the summary; the exit code.
+pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let SessionOptions { config, dir, sources, headless, ends_after, legend } = options;
-    let clock: Arc<dyn Clock> = SystemClock::shared();
-    let folder = RunFolder::open(&dir).map_err(|error| SessionError::Usage(error.to_string()))?;
-    let inputs = input::spawn(sources).map_err(|error| SessionError::Usage(error.to_string()))?;
-    let _log = crate::logging::init(folder.path()).map_err(|error| SessionError::Failed(error.to_string()))?;
-    let fetch = HttpFetcher::new(&config.network, &config.crawl.user_agent, config.hosts.clone().into(), clock.clone())
-        .map_err(|error| SessionError::Usage(error.to_string()))?;
-    let journal =
-        Journal::open(folder.path(), clock.clone()).map_err(|error| SessionError::Failed(error.to_string()))?;
+    let clock = SystemClock::shared();
+    // Everything that the user may have to change is found before anything is written.
+    let idle_per_host = config.settings.policies.iter().map(|policy| policy.connections).max().unwrap_or(1);
+    let fetch = HttpFetcher::with_options(
+        &config.network,
+        &config.crawl.user_agent,
+        config.hosts.clone().into(),
+        clock.clone(),
+        FetcherOptions { idle_per_host: idle_per_host as usize, ..FetcherOptions::default() },
+    )
+    .map_err(usage)?;
+    let inputs = input::spawn(sources).map_err(usage)?;
+    let folder = RunFolder::open(&dir).map_err(usage)?;
+    let filter = std::env::var(LOG_VARIABLE).ok();
+    let _log = logging::start(folder.path(), clock.clone(), filter.as_deref()).map_err(failed)?;
+    let journal = Journal::open(folder.path(), clock.clone()).map_err(failed)?;
 
     let config = Arc::new(config);
     let (requests, requests_in) = mpsc::channel(REQUESTS_MAX);
     let (watcher, snapshots) = mpsc::channel::<Arc<Snapshot>>(1);
     let screen = !headless && tui::terminal_available();
     let frame = Duration::from_secs(1) / if screen { config.ui.fps.max(1) } else { 1 };
-    let ui = if screen { Some(spawn_screen(&config, &dir, legend, snapshots, &requests, &clock)?) } else {
-        tokio::spawn(headless::report(snapshots));
-        None
+    let (ui, status) = if screen {
+        (Some(Arc::new(spawn_screen(&config, &dir, legend, snapshots, &requests, &clock)?)), None)
+    } else {
+        let thread = std::thread::Builder::new().name("status".to_owned());
+        (None, Some(thread.spawn(move || headless::report(snapshots, std::io::stderr())).map_err(failed)?))
     };
     let stopped = Stopped::default();
     let targets = SignalTargets { requests: requests.clone(), ui: ui.clone(), stopped: stopped.clone() };
-    let listening = signals::listen(targets).map_err(|error| SessionError::Failed(error.to_string()))?;
-    let timer = ends_after.map(|after| {
-        let requests = requests.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(after).await;
-            let _ = requests.send(Request::Drain).await;
-        })
-    });
+    let listening = signals::listen(targets).map_err(failed)?;
+    let timer = ends_after.map(|after| tokio::spawn(drain_after(after, requests.clone())));
     drop(requests);
 
+    let seed = fastrand::u64(..);
+    let fetch = Arc::new(fetch);
     let parts = EngineParts {
         config,
-        fetch: Arc::new(fetch) as Arc<dyn Fetch>,
+        fetch,
         clock,
         journal,
         inputs,
         requests: requests_in,
         watcher: Some(watcher),
         frame,
-        seed: fastrand::u64(..),
+        seed,
     };
     let end = Engine::new(parts).run().await;
-    if let Some(ui) = &ui {
-        ui.stop(Duration::from_secs(1));
-    }
+
     listening.abort();
+    let _ = listening.await;
     if let Some(timer) = timer {
         timer.abort();
+    }
+    if let Some(ui) = ui.and_then(Arc::into_inner) {
+        ui.stop(SCREEN_WITHIN);
+    }
+    if let Some(status) = status {
+        // It ends with the engine; a panic of it is nothing that the summary should suffer from.
+        let _ = status.join();
     }
     Ok(conclude(&folder, &end, stopped.without_drain()))
 }
 
+async fn drain_after(after: Duration, requests: mpsc::Sender<Request>) {
+    tokio::time::sleep(after).await;
+    let _ = requests.send(Request::Drain).await;
+}
+
 fn spawn_screen(
     config: &Config,
-    dir: &std::path::Path,
-    legend: Vec<Clean>,
+    dir: &Path,
+    demo_legend: Vec<Clean>,
     snapshots: mpsc::Receiver<Arc<Snapshot>>,
     requests: &mpsc::Sender<Request>,
     clock: &Arc<dyn Clock>,
 ) -> Result<TuiHandle, SessionError> {
     let run_name = dir.file_name().map_or_else(|| Clean::new("crawl"), |name| Clean::new(name.to_string_lossy()));
-    let options = TuiOptions { ui: config.ui.clone(), keys: config.keys.clone(), run_name, legend };
-    tui::spawn(options, snapshots, requests.clone(), clock.clone()).map_err(|error| SessionError::Usage(error.to_string()))
+    let options = TuiOptions {
+        ui: config.ui.clone(),
+        keys: config.keys.clone(),
+        run_name,
+        demo_legend,
+        log_file: Some(dir.join(STRAY_OUTPUT)),
+    };
+    tui::spawn(options, snapshots, requests.clone(), clock.clone()).map_err(usage)
 }
 
-/// The summary, the folder and the review command on the normal screen.
-fn conclude(folder: &RunFolder, end: &RunEnd, by_signal: bool) -> Exit {
+/// The summary, the folder and the review command on the normal screen; the exit code.
+fn conclude(folder: &RunFolder, end: &RunEnd, by_signal: bool) -> u8 {
     let mut stderr = std::io::stderr().lock();
-    match summary::summarise(folder.path()) {
-        Ok(summary) => {
-            // A terminal that is gone is no reason to fail.
-            let _ = writeln!(stderr, "{}", summary::summary_text(&summary));
-        }
-        Err(error) => {
-            let _ = writeln!(stderr, "crawldeck: the journal cannot be read back: {error}");
-        }
-    }
+    // A terminal that is gone is no reason to fail.
+    let _ = match summary::summarise(folder.path()) {
+        Ok(summary) => write!(stderr, "{}", render::summary_text(&summary)),
+        Err(error) => writeln!(stderr, "crawldeck: the journal cannot be read back: {error}"),
+    };
     if let Some(trouble) = &end.trouble {
         let _ = writeln!(stderr, "crawldeck: {trouble}");
-        return Exit::Failed;
+        return commands::FAILED;
     }
-    if by_signal { Exit::Signal } else { Exit::Ok }
+    if by_signal { commands::STOPPED } else { commands::DONE }
+}
+
+fn usage(error: impl Display) -> SessionError {
+    SessionError::Usage(error.to_string())
+}
+
+fn failed(error: impl Display) -> SessionError {
+    SessionError::Failed(error.to_string())
 }

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -11,6 +12,9 @@ use tokio::task::JoinHandle;
 
 use crate::tui::TuiHandle;
 use crate::watch::Request;
+
+/// The screen gets so long to give the terminal back before the process stops.
+const SUSPEND_WITHIN: Duration = Duration::from_millis(500);
 
 /// Whether the run was stopped by a signal without drain.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +32,7 @@ pub struct SignalTargets {
     /// The engine.
     pub requests: mpsc::Sender<Request>,
     /// The screen, if there is one.
-    pub ui: Option<TuiHandle>,
+    pub ui: Option<Arc<TuiHandle>>,
     /// Set by a second signal.
     pub stopped: Stopped,
 }
@@ -50,19 +54,17 @@ async fn heed(targets: SignalTargets, [mut interrupt, mut terminate, mut hangup,
         tokio::select! {
             Some(()) = interrupt.recv() => match &ui {
                 // The same as the key: the dialog first.
-                Some(ui) if ui.is_alive() => ui.interrupt(),
+                Some(ui) if ui.is_running() => ui.interrupt(),
                 _ => end(&requests, &stopped, &mut heard).await,
             },
             Some(()) = terminate.recv() => end(&requests, &stopped, &mut heard).await,
             Some(()) = hangup.recv() => {
-                if let Some(ui) = &ui {
-                    ui.hang_up();
-                }
+                // The screen ends when the engine stops feeding it.
                 let _ = requests.send(Request::TerminalGone).await;
             }
             Some(()) = stop.recv() => {
                 if let Some(ui) = &ui {
-                    ui.suspend();
+                    ui.suspend(SUSPEND_WITHIN);
                 }
                 // Handled, the signal no longer stops by itself. An error would mean there is no such process.
                 let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::adaptive::{Observation, RateController, Signal};
-use super::backoff::{self, Jitter, NoJitter};
+use super::backoff::Jitter;
 use super::bucket::Bucket;
 use super::eta::Outlook;
 use super::history::History;
@@ -354,12 +354,11 @@ impl Controller {
         }
     }
 
-    /// Holds a host whose robots.txt cannot be had: `tries` failures in a row so far, from 1.
-    pub fn robots_unreachable(&mut self, now: Mono, host: HostId, tries: u32, why: &str) {
-        let wait = backoff::delay(&self.settings.backoff, tries.saturating_sub(1), &mut NoJitter);
-        let spread = self.settings.backoff.jitter.mul_f64(self.jitter.unit().clamp(0.0, 1.0));
+    /// Holds a host until `until`, since a robots.txt of its cannot be had: complete disallow while it lasts.
+    pub fn robots_unreachable(&mut self, now: Mono, host: HostId, until: Mono, why: &str) {
         let Some(hot) = self.heat(now, host) else { return };
-        if let Some((before, after)) = hot.holding.impose(now, wait, HoldReason::RobotsUnreachable, spread) {
+        let held = hot.holding.impose(now, until.since(now), HoldReason::RobotsUnreachable, Duration::ZERO);
+        if let Some((before, after)) = held {
             let before = Value::Number(before.map_or(0.0, |hold| hold.until.secs_since(now)));
             let after = Value::Number(after.until.secs_since(now));
             self.decide(
@@ -371,14 +370,6 @@ impl Controller {
                 after,
                 format!("robots.txt unreachable: {why}"),
             );
-        }
-        self.replan(now, host);
-    }
-
-    /// Holds a host until `until`, since robots.txt of another of its authorities cannot be had.
-    pub fn hold_for_robots(&mut self, now: Mono, host: HostId, until: Mono) {
-        if let Some(hot) = self.heat(now, host) {
-            hot.holding.impose(now, until.since(now), HoldReason::RobotsUnreachable, Duration::ZERO);
         }
         self.replan(now, host);
     }
@@ -452,6 +443,11 @@ impl Controller {
     pub fn has_answered(&self, host: HostId) -> bool {
         let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
         hot.is_some_and(|hot| hot.answered)
+    }
+
+    /// A share of jitter in `[0, 1)`.
+    pub fn unit(&mut self) -> f64 {
+        self.jitter.unit()
     }
 
     /// A jitter as the backoff adds it.

@@ -39,6 +39,8 @@ use dispatch::Finished;
 const TICK: Duration = Duration::from_secs(1);
 /// Granting stops while our own trouble (no descriptors) lasts, for this long at a time.
 const LOCAL_REST: Duration = Duration::from_secs(1);
+/// The journal's last batch may take so long to reach the disk.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// How often the counters go into the journal.
 const PROGRESS_EVERY: Duration = Duration::from_secs(60);
 
@@ -128,7 +130,7 @@ impl Engine {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
             frontier: Frontier::default(),
             hosts: Hosts::new(&config),
-            robots: Robots::new(&config.crawl.user_agent),
+            robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
             inputs: Some(inputs),
             requests: Some(requests),
@@ -246,7 +248,7 @@ impl Engine {
         self.write_down(now);
         self.publish_last(now);
         let totals = self.totals(now);
-        let trouble = self.journal.close().await.err().map(|error| Clean::new(format!("journal: {error}")));
+        let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
         RunEnd { totals, trouble: trouble.or(self.stopped_because) }
     }
 }

@@ -44,12 +44,7 @@ impl Hosts {
     }
 
     /// The host of `url`. A new one is numbered by `add`; `None` if there is no room for more.
-    pub fn find_or_add(
-        &mut self,
-        url: &Url,
-        config: &Config,
-        add: impl FnOnce(PolicyId) -> HostId,
-    ) -> Option<HostId> {
+    pub fn find_or_add(&mut self, url: &Url, config: &Config, add: impl FnOnce(PolicyId) -> HostId) -> Option<HostId> {
         let key = host_key(url);
         if let Some(host) = self.by_key.get(&key) {
             return Some(*host);

@@ -1,9 +1,7 @@
-//! What several tests share.
+//! What several tests share: servers that count, judges of what they counted, virtual time, bad disks.
 
-pub(crate) mod virtual_host;
-//! What several integration tests share.
 pub(crate) mod disk;
-pub(crate) mod records;
-//! What the integration tests share: servers that count, and judges of what they counted.
 pub(crate) mod lab;
 pub(crate) mod oracle;
+pub(crate) mod records;
+pub(crate) mod virtual_host;

@@ -91,7 +91,7 @@ impl Engine {
                 }
                 Decision::Deny { line, rule } => {
                     let why = format!("robots.txt line {line}: {rule}");
-                    self.skip(Some(host), &job.url, &why);
+                    self.skip(Some(host), job.root().to_owned().as_str(), &why);
                 }
                 Decision::Fetch(robots_url) => {
                     self.frontier.push_front(host, lane, job);
@@ -107,8 +107,11 @@ impl Engine {
                 }
                 Decision::Unreachable { until } => {
                     self.frontier.push_front(host, lane, job);
-                    self.controller.hold_for_robots(now, host, until);
+                    self.controller.robots_unreachable(now, host, until, authority.as_str());
                     break;
+                }
+                Decision::Refused { why } => {
+                    self.skip(Some(host), job.root().to_owned().as_str(), &format!("address_refused: {why}"));
                 }
             }
         }
@@ -119,7 +122,9 @@ impl Engine {
 
     fn send(&mut self, now: Mono, grant: Grant, job: Job, url: Url) {
         let kind = job.kind();
-        if let (RequestKind::Robots, Some(authority)) = (kind, job.more.as_ref().and_then(|more| more.authority.clone())) {
+        if let (RequestKind::Robots, Some(authority)) =
+            (kind, job.more.as_ref().and_then(|more| more.authority.clone()))
+        {
             // Nothing else goes to the host whose rules these are, until they are known.
             if let Some(owner) = authority.robots_url().and_then(|url| self.host_of(&url)) {
                 self.controller.set_gated(now, owner, true);

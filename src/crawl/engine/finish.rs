@@ -5,11 +5,10 @@ use std::time::Duration;
 use super::dispatch::{Finished, Flight};
 use super::{Engine, LOCAL_REST};
 use crate::control::backoff::{self, NoJitter};
-use crate::control::{Answer, Class, HostId, Mono, Outcome, RequestKind, Value, Verdict, What, Who};
-use crate::crawl::address::fingerprint;
+use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, RequestKind, Value, Verdict, What, Who};
+use crate::crawl::address::{Authority, fingerprint};
 use crate::crawl::exchange::Reply;
 use crate::crawl::job::{Job, UNPROCESSED_MAX};
-use crate::crawl::robots::Effect;
 use crate::journal::record::RequestRow;
 use crate::text::Clean;
 
@@ -228,43 +227,43 @@ impl Engine {
     fn finish_robots(&mut self, now: Mono, flight: Flight, reply: Reply) {
         let Some(authority) = flight.job.more.as_ref().and_then(|more| more.authority.clone()) else { return };
         let owner = self.robots_gate.get(&authority).copied().unwrap_or(flight.grant.host);
-        match self.robots.on_reply(now, &authority, &reply) {
-            Effect::Follow(url) => {
-                let hops = flight.job.more.as_ref().map_or(0, |more| more.hops).saturating_add(1);
-                let job = Job::robots(&url, authority, hops, now);
-                // The hop may lead to the very host that waits for it.
-                self.controller.set_gated(now, owner, false);
-                if let Some(host) = self.host_of(&url) {
-                    self.frontier.push_front(host, crate::control::Lane(0), job);
-                    self.sync(host, crate::control::Lane(0));
-                    if host != owner {
-                        self.controller.set_gated(now, owner, true);
-                    }
-                }
-                return;
-            }
-            Effect::Known { crawl_delay, notes } => {
-                self.controller.set_crawl_delay(now, owner, crawl_delay);
-                for note in notes {
-                    self.event(Who::Site, Some(owner), What::Anomaly, Value::None, Value::None, note.as_str(), None);
-                }
-            }
-            Effect::Unreachable { tries } => {
-                let why = reply.error.as_ref().map_or_else(
-                    || reply.status.map(|status| status.to_string()).unwrap_or_default(),
-                    |error| error.as_str().to_owned(),
-                );
-                self.controller.robots_unreachable(now, owner, tries, &why);
-                if matches!(reply.verdict, Verdict::Failed(Outcome::AddressRefused)) {
-                    self.skip_all(owner, &format!("address_refused: {why}"));
-                } else if self.is_dead(owner, tries, &reply) {
-                    self.give_up(owner, &format!("robots.txt unreachable {tries} times: {why}"));
-                }
+        let random = self.controller.unit();
+        let effect = self.robots.on_reply(now, &authority, &reply, random);
+        if let Some(url) = effect.follow {
+            self.follow_robots(now, &flight, authority, owner, &url);
+            return;
+        }
+        for note in &effect.notes {
+            let note = note.as_str().to_owned();
+            self.event(Who::Site, Some(owner), What::Anomaly, Value::None, Value::None, &note, None);
+        }
+        if effect.known {
+            self.controller.set_crawl_delay(now, owner, effect.crawl_delay);
+        }
+        if let Some(unreachable) = effect.unreachable.filter(|unreachable| unreachable.tries > 0) {
+            let why = match (&reply.error, reply.status) {
+                (Some(error), _) => error.as_str().to_owned(),
+                (None, Some(status)) => status.to_string(),
+                (None, None) => String::from("no answer"),
+            };
+            self.controller.robots_unreachable(now, owner, unreachable.until, &why);
+            if self.is_dead(owner, unreachable.tries, &reply) {
+                self.give_up(owner, &format!("robots.txt unreachable {} times: {why}", unreachable.tries));
             }
         }
-        self.controller.set_gated(now, owner, false);
         self.robots_gate.remove(&authority);
+        self.controller.set_gated(now, owner, false);
         self.sync(flight.grant.host, flight.grant.lane);
+    }
+
+    /// A redirect of robots.txt: the hop goes through the bucket of its own host.
+    fn follow_robots(&mut self, now: Mono, flight: &Flight, authority: Authority, owner: HostId, url: &url::Url) {
+        let hops = flight.job.more.as_ref().map_or(0, |more| more.hops).saturating_add(1);
+        let Some(host) = self.host_of(url) else { return };
+        self.frontier.push_front(host, Lane(0), Job::robots(url, authority, hops, now));
+        // The hop may lead to the very host that waits for it: then it must be let through.
+        self.controller.set_gated(now, owner, host != owner);
+        self.sync(host, Lane(0));
     }
 
     /// A host that never answered anything is given up after `retries` failures to reach it. One that

@@ -4,7 +4,7 @@ use url::Url;
 
 use super::Engine;
 use crate::control::{Command, HostId, Lane, Value, What, Who};
-use crate::crawl::address::{fingerprint, parse_url};
+use crate::crawl::address::fingerprint;
 use crate::crawl::input::{Batch, InputItem};
 use crate::crawl::job::Job;
 use crate::text::Clean;
@@ -30,10 +30,7 @@ impl Engine {
         };
         for item in batch {
             match item {
-                InputItem::Url(line) => match parse_url(line.text()) {
-                    Ok(address) => self.admit(address.url),
-                    Err(error) => self.bad_line(&format!("{}: {error}", line.place())),
-                },
+                InputItem::Url(address) => self.admit(address.url),
                 InputItem::Bad(bad) => self.bad_line(&bad.to_string()),
             }
         }

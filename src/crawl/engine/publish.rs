@@ -125,7 +125,9 @@ impl Engine {
             return;
         }
         let (before, after, why) = match &blocked {
-            Some(why) => ("granting", "stopped", format!("journal cannot be written: {why}; no request goes out until it can")),
+            Some(why) => {
+                ("granting", "stopped", format!("journal cannot be written: {why}; no request goes out until it can"))
+            }
             None => ("stopped", "granting", String::from("the journal can be written again")),
         };
         tracing::error!(%why, "journal");
@@ -187,7 +189,7 @@ impl Engine {
     }
 
     pub(super) fn totals(&mut self, now: Mono) -> Totals {
-        let eta = self.controller.eta();
+        let outlook = self.controller.outlook();
         Totals {
             phase: self.phase,
             counts: self.controller.counts(),
@@ -205,8 +207,8 @@ impl Engine {
             classes: self.throughput.classes(now),
             halted: self.controller.is_halted(),
             stopped_because: self.stopped_because.clone(),
-            eta_bulk: eta.bulk,
-            eta_tail: eta.tail,
+            eta_bulk: outlook.bulk.filter(|_| self.inputs.is_none()),
+            eta_tail: outlook.tail.zip(outlook.slowest),
             journal_bytes: self.journal.health().bytes,
             bad_lines: self.bad_lines,
         }

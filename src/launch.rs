@@ -1,0 +1,148 @@
+//! The commands that crawl or read a run: from what was typed to a session, and its exit code.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::cli::{CheckArgs, DemoArgs, ReviewArgs, RunArgs};
+use crate::clock::SystemClock;
+use crate::commands::{self, DONE, FAILED, USAGE};
+use crate::config::{Config, Outside, Overrides};
+use crate::crawl::input::Source;
+use crate::demo;
+use crate::review::{self, ReviewMode};
+use crate::session::{self, SessionOptions};
+use crate::text::Clean;
+use crate::tui::keymap::{Keymap, KeymapError};
+
+/// What a configuration is checked against beside itself: the environment, the actions that keys can be bound to.
+fn outside() -> Outside<'static> {
+    Outside::with_keys(&check_key)
+}
+
+/// One entry of `[keys]`. Whether two of them want the same key shows only when all are known.
+fn check_key(action: &str, key: &str) -> Result<(), String> {
+    match Keymap::with_overrides(&BTreeMap::from([(action.to_owned(), key.to_owned())])) {
+        Ok(_) => Ok(()),
+        Err(errors) => match errors.into_iter().find(|error| !matches!(error, KeymapError::Conflict { .. })) {
+            Some(error) => Err(error.to_string()),
+            None => Ok(()),
+        },
+    }
+}
+
+/// The configuration of `-c FILE` or of `folder`, with its keys checked against each other.
+fn configuration(named: Option<&Path>, folder: &Path) -> Result<Config, String> {
+    let config = commands::find_config(named, folder, outside()).map_err(|errors| errors.to_string())?;
+    match Keymap::with_overrides(&config.keys) {
+        Ok(_) => Ok(config),
+        Err(errors) => Err(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+/// `crawldeck check`: the exit code.
+pub fn check(args: CheckArgs, folder: &Path, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    // Conflicts of keys have no single place in the file, so they are told by themselves.
+    let mut answer = Vec::new();
+    let code = commands::check(args.file.as_deref(), folder, outside(), &mut answer, err);
+    if code == DONE
+        && let Err(errors) = configuration(args.file.as_deref(), folder)
+    {
+        return complain(errors, USAGE);
+    }
+    let _ = out.write_all(&answer);
+    code
+}
+
+/// `crawldeck run`: the exit code.
+pub fn run(args: RunArgs, folder: &Path) -> u8 {
+    let mut config = match configuration(args.config.as_deref(), folder) {
+        Ok(config) => config,
+        Err(errors) => return complain(errors, USAGE),
+    };
+    let overrides = Overrides { rate: args.rate, capacity: args.capacity, concurrency: args.concurrency };
+    if let Err(errors) = config.apply(overrides) {
+        return complain(errors, USAGE);
+    }
+    let mut sources: Vec<Source> = args.urls.into_iter().map(Source::Url).collect();
+    let files = args.url_files.into_iter().chain(config.crawl.urls.clone());
+    sources.extend(files.map(|file| if file.as_os_str() == "-" { Source::Stdin } else { Source::File(file) }));
+    if sources.is_empty() {
+        return complain("nothing to crawl: name URLs, -u FILE, or `urls` in [crawl]", USAGE);
+    }
+    let options = SessionOptions {
+        config,
+        dir: args.dir,
+        sources,
+        headless: args.headless,
+        ends_after: None,
+        legend: Vec::new(),
+    };
+    in_runtime(session::run(options))
+}
+
+/// `crawldeck demo`: the exit code.
+pub fn demo(args: DemoArgs) -> u8 {
+    let dir = args.dir.unwrap_or_else(fresh_folder);
+    in_runtime(async {
+        let servers = demo::start(SystemClock::shared(), fastrand::u64(..)).await;
+        let servers = servers.map_err(|error| session::SessionError::Failed(error.to_string()))?;
+        let mut config = Config::default();
+        servers.configure(&mut config);
+        let legend = servers.hosts().iter().map(|host| Clean::new(format!("{:<18} {}", host.name, host.about)));
+        let legend: Vec<Clean> = legend.collect();
+        if args.headless {
+            for line in &legend {
+                say(line);
+            }
+        }
+        let sources = servers.urls().into_iter().map(Source::Url).collect();
+        let options =
+            SessionOptions { config, dir, sources, headless: args.headless, ends_after: args.lasting, legend };
+        let end = session::run(options).await;
+        servers.stop().await;
+        end
+    })
+}
+
+/// A run folder for a demo, of its own.
+fn fresh_folder() -> PathBuf {
+    std::env::temp_dir().join(format!("crawldeck-demo-{}", std::process::id()))
+}
+
+/// `crawldeck review`: the exit code.
+pub fn review(args: ReviewArgs, out: &mut dyn Write) -> u8 {
+    let mode = match (args.csv, args.json) {
+        (Some(file), _) => ReviewMode::Csv(file),
+        (None, true) => ReviewMode::Json,
+        (None, false) => ReviewMode::Summary,
+    };
+    match review::run_review(&args.dir, mode, out).and_then(|()| out.flush().map_err(Into::into)) {
+        Ok(()) => DONE,
+        // Whoever read it has seen enough.
+        Err(review::ReviewError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => DONE,
+        Err(error) => complain(error, USAGE),
+    }
+}
+
+/// Runs a session on the runtime that the crawl needs.
+fn in_runtime(session: impl Future<Output = Result<u8, session::SessionError>>) -> u8 {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(format!("the runtime cannot be started: {error}"), FAILED),
+    };
+    let end = runtime.block_on(session);
+    // A look-up that hangs must not hold the exit up.
+    runtime.shutdown_background();
+    end.unwrap_or_else(|error| complain(&error, error.exit()))
+}
+
+fn say(text: impl std::fmt::Display) {
+    // Nobody is left to be told about a stream that failed.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn complain(text: impl std::fmt::Display, code: u8) -> u8 {
+    say(format!("crawldeck: {text}"));
+    code
+}
