@@ -1,7 +1,8 @@
 //! One listener around one model: HTTP/1.1 with hyper, nothing but what the model says.
 //!
 //! Bounds: [`CONNECTIONS_MAX`] connections a listener (more wait in the system's backlog), an idle
-//! connection is closed after [`IDLE_MAX`], a silent one after [`SILENCE_MAX`].
+//! connection is closed after [`IDLE_MAX`], a silent one after [`SILENCE_MAX`]. While all connections are
+//! taken none is kept open after its answer, so that idle ones do not starve those that wait.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::HOST;
+use hyper::header::{CONNECTION, HOST};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -77,9 +78,9 @@ pub(super) async fn serve(listener: TcpListener, server: Arc<HostServer>, stop: 
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let (server, stop) = (Arc::clone(&server), stop.clone());
+            let (server, slots, stop) = (Arc::clone(&server), Arc::clone(&slots), stop.clone());
             tasks.spawn(async move {
-                stop.run_until_cancelled(connection(stream, server)).await;
+                stop.run_until_cancelled(connection(stream, server, slots)).await;
                 drop(slot);
             });
         }
@@ -88,7 +89,7 @@ pub(super) async fn serve(listener: TcpListener, server: Arc<HostServer>, stop: 
 }
 
 /// Serves one connection to its end.
-async fn connection(stream: TcpStream, server: Arc<HostServer>) {
+async fn connection(stream: TcpStream, server: Arc<HostServer>, slots: Arc<Semaphore>) {
     match server.connect() {
         Close::No => {}
         Close::ResetBefore => return reset(&stream),
@@ -98,7 +99,7 @@ async fn connection(stream: TcpStream, server: Arc<HostServer>) {
     let _ = stream.set_nodelay(true);
     let resetting = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request: Request<Incoming>| {
-        let answering = answer(Arc::clone(&server), request, Arc::clone(&resetting));
+        let answering = answer(Arc::clone(&server), Arc::clone(&slots), request, Arc::clone(&resetting));
         Box::pin(answering) as Pin<Box<dyn Future<Output = io::Result<Response<Full<Bytes>>>> + Send>>
     });
     let mut connection = http1::Builder::new()
@@ -121,6 +122,7 @@ fn reset(stream: &TcpStream) {
 /// One request: what the model says, when it says so. An error ends the connection without an answer.
 async fn answer(
     server: Arc<HostServer>,
+    slots: Arc<Semaphore>,
     request: Request<Incoming>,
     resetting: Arc<AtomicBool>,
 ) -> io::Result<Response<Full<Bytes>>> {
@@ -140,6 +142,9 @@ async fn answer(
     let mut response = Response::builder().status(simulated.status);
     for (name, value) in &simulated.headers {
         response = response.header(*name, value);
+    }
+    if slots.available_permits() == 0 {
+        response = response.header(CONNECTION, "close");
     }
     response.body(Full::new(Bytes::from(simulated.body.bytes()))).map_err(io::Error::other)
 }
