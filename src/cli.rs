@@ -43,7 +43,7 @@ pub struct RunArgs {
     /// URLs to crawl.
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub urls: Vec<String>,
-    /// Configuration [default: ./config.toml if it exists, else built-in defaults].
+    /// Configuration (default: ./config.toml if it exists, else built-in defaults).
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
     /// File with a URL a line, `#` comments; `-` is stdin; may repeat.
@@ -69,7 +69,7 @@ pub struct RunArgs {
 /// `crawldeck demo`.
 #[derive(Clone, PartialEq, Debug, Args)]
 pub struct DemoArgs {
-    /// Run folder [default: a fresh temporary one].
+    /// Run folder (default: a fresh temporary one).
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Option<PathBuf>,
     /// No dashboard.
@@ -100,7 +100,7 @@ pub struct ReviewArgs {
 /// `crawldeck check`.
 #[derive(Clone, PartialEq, Debug, Args)]
 pub struct CheckArgs {
-    /// Configuration [default: ./config.toml].
+    /// Configuration (default: ./config.toml).
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
 }
@@ -108,7 +108,7 @@ pub struct CheckArgs {
 /// `crawldeck simulate`.
 #[derive(Clone, PartialEq, Debug, Args)]
 pub struct SimulateArgs {
-    /// Servers of your own [default: the built-in ones].
+    /// Servers of your own (default: the built-in ones).
     #[arg(long, value_name = "FILE", conflicts_with = "random", value_hint = ValueHint::FilePath)]
     pub servers: Option<PathBuf>,
     /// Simulate N random servers.
@@ -117,13 +117,13 @@ pub struct SimulateArgs {
     /// What fixes the random servers.
     #[arg(long, value_name = "S", requires = "random")]
     pub random_seed: Option<u64>,
-    /// Controllers to compare [default: the configured one].
+    /// Controllers to compare (default: the configured one).
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
     pub controllers: Vec<SimulatedController>,
     /// Repetitions, both ends included; a seed fixes everything.
     #[arg(long, value_name = "FROM..TO", value_parser = seeds)]
     pub seeds: Option<Seeds>,
-    /// The controller's own settings [default: ./config.toml if it exists, else built-in defaults].
+    /// The controller's own settings (default: ./config.toml if it exists, else built-in defaults).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
     /// One object per server, controller and seed, as an array.
