@@ -2,3 +2,5 @@
 
 pub mod address;
 pub mod exchange;
+pub mod input;
+pub mod robots;
