@@ -661,3 +661,4 @@ mod tests {
         assert_eq!(robots.strict.len(), robots.entries.len());
     }
 }
+mod tests;
