@@ -40,7 +40,9 @@ pub(crate) struct FailingDisk(pub(crate) Arc<Faults>);
 impl Disk for FailingDisk {
     fn open(&mut self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.0.check()?;
-        Ok(Box::new(FailingFile { file: SystemDisk.open(path)?, faults: Arc::clone(&self.0) }))
+        let mut file = SystemDisk.open(path)?;
+        let synced = file.size()?;
+        Ok(Box::new(FailingFile { file, synced, faults: Arc::clone(&self.0) }))
     }
 
     fn identity(&mut self, path: &Path) -> io::Result<Option<Identity>> {
@@ -62,6 +64,8 @@ impl Disk for FailingDisk {
 
 struct FailingFile {
     file: Box<dyn DiskFile>,
+    /// Its size at the last sync.
+    synced: u64,
     faults: Arc<Faults>,
 }
 
@@ -87,11 +91,20 @@ impl DiskFile for FailingFile {
 
     fn cut(&mut self, size: u64) -> io::Result<()> {
         self.faults.check()?;
+        self.synced = self.synced.min(size);
         self.file.cut(size)
     }
 
     fn sync(&mut self) -> io::Result<()> {
         // The file is not really synced: hundreds of runs would wear the disk for nothing.
-        self.faults.check()
+        match self.faults.check() {
+            Ok(()) => self.synced = self.file.size()?,
+            Err(error) => {
+                // As kernels do: the pages are dropped, and the next sync would report success.
+                self.file.cut(self.synced)?;
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }
