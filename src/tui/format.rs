@@ -37,7 +37,7 @@ pub fn count_in(n: u64, width: usize, separator: char) -> String {
 pub fn rate(value: f64) -> String {
     match value {
         v if !v.is_finite() || v < 0.0 => String::from("?"),
-        v if v == 0.0 => String::from("0.00"),
+        0.0 => String::from("0.00"),
         v if v < 0.0005 => String::from("<0.001"),
         v if v < 0.0995 => format!("{v:.3}"),
         v if v < 99.995 => format!("{v:.2}"),

@@ -221,10 +221,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics_and_what_is_read_is_in_range(text in "[-+x%/0-9.a-z :]{0,24}") {
-            if let Ok(spec) = read(&text) {
-                if let Some(Amount::Absolute(rate)) = spec.rate {
-                    prop_assert!(RATE_RANGE.contains(&rate));
-                }
+            if let Ok(OverrideSpec { rate: Some(Amount::Absolute(rate)), .. }) = read(&text) {
+                prop_assert!(RATE_RANGE.contains(&rate));
             }
         }
     }

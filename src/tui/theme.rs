@@ -141,7 +141,7 @@ pub struct Theme {
 impl Theme {
     /// The theme `name` (`auto`, `default`, `light`, `mono`) with the glyphs chosen.
     pub fn load(name: &str, glyphs: GlyphChoice, around: Surroundings) -> Result<Self, ThemeError> {
-        let name = if around.no_color || name == "auto" && around.no_color { "mono" } else { name };
+        let name = if around.no_color { "mono" } else { name };
         let text = match name {
             "auto" | "default" => include_str!("../../assets/themes/default.toml"),
             "light" => include_str!("../../assets/themes/light.toml"),
