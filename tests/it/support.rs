@@ -5,3 +5,5 @@ pub(crate) mod lab;
 pub(crate) mod oracle;
 pub(crate) mod records;
 pub(crate) mod virtual_host;
+//! What the integration tests share.
+pub(crate) mod raw_server;

@@ -313,6 +313,12 @@ impl Stage {
         }
     }
 
+    /// Whether an error of the codec only says that it needs more input (zlib's `Z_BUF_ERROR`); broken
+    /// data is `InvalidInput` or `InvalidData` in those codings.
+    fn only_wants_more(&self, error: &std::io::Error) -> bool {
+        matches!(self.coding, Coding::Gzip | Coding::Deflate) && error.kind() == std::io::ErrorKind::Other
+    }
+
     /// Decodes until the input is used up or the member ends; says how many bytes were used.
     fn run(&mut self, bytes: &[u8], next: &mut Next<'_>) -> Result<usize, Stop> {
         let mut input = PartialBuffer::new(bytes);
@@ -343,8 +349,10 @@ impl Stage {
                     return Err(Stop::Broken(std::io::Error::other("no progress")));
                 }
                 Ok(false) => {}
-                // Asked for what is left in the decoder, it says that nothing is.
-                Err(_) if drained && came == 0 => return Ok(input.written_len()),
+                // All was taken and nothing is left to come out: no error, though it is told as one.
+                Err(error) if input.unwritten().is_empty() && self.only_wants_more(&error) => {
+                    return Ok(input.written_len());
+                }
                 Err(_) if self.is_only_a_tail() => {
                     self.garbage = true;
                     return Ok(bytes.len());
@@ -359,3 +367,6 @@ impl Stage {
 fn is_zlib_header(first: u8, second: u8) -> bool {
     first & 0x0f == 8 && (u16::from(first) << 8 | u16::from(second)).is_multiple_of(31)
 }
+
+#[cfg(test)]
+mod tests;

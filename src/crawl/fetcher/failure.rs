@@ -205,3 +205,25 @@ pub(super) fn in_body(error: &reqwest::Error) -> Failure {
         _ => Failure::new(Outcome::ConnectionReset, format!("the connection broke within the body: {deepest}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_trouble_is_told_from_the_servers() {
+        for (code, local) in [
+            (Errno::MFILE, true),
+            (Errno::NFILE, true),
+            (Errno::NOBUFS, true),
+            (Errno::ADDRNOTAVAIL, true),
+            (Errno::CONNREFUSED, false),
+            (Errno::HOSTUNREACH, false),
+            (Errno::CONNRESET, false),
+        ] {
+            let error = io::Error::from(code);
+            let wrapped = io::Error::other(error);
+            assert_eq!(Causes::of(&wrapped).is_local(), local, "{code}");
+        }
+    }
+}

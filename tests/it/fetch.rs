@@ -1,0 +1,9 @@
+//! One wire request at a time, against scripted servers on loopback: what is sent, what comes back,
+//! what a failure is called.
+
+mod bodies;
+mod connections;
+mod heads;
+mod kit;
+mod redirects;
+mod refusals;
