@@ -194,6 +194,7 @@ mod tests {
             pattern_text: "*.mine".into(),
             headers: Vec::new(),
             endpoints: Vec::new(),
+            inherits: Default::default(),
         };
         let mine = Policy { connections: 77, ..Policy::default() };
         Config {

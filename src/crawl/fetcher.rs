@@ -38,7 +38,7 @@ use self::resolve::{GuardedResolver, Lookup, SystemLookup, refusal};
 use super::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
 use crate::clock::Clock;
 use crate::config::{HostRule, NetworkConfig};
-use crate::control::{Outcome, Verdict};
+use crate::control::{Outcome, Verdict, retry_after};
 use crate::text::Clean;
 
 /// Idle connections kept to one host, unless [`FetcherOptions::idle_per_host`] says otherwise.
@@ -281,7 +281,7 @@ impl Wire {
         if head::has_framing_anomaly(headers) {
             anomalies.push(String::from("framing: both Content-Length and Transfer-Encoding"));
         }
-        let (wait, odd) = retry_after(headers, self.clock.wall().0.div_euclid(1_000_000));
+        let (wait, odd) = wait_asked(headers, self.clock.wall().0.div_euclid(1_000_000));
         reply.retry_after = wait;
         anomalies.extend(odd);
         if let Some(jars) = &self.cookies {
@@ -341,19 +341,9 @@ fn failed(failure: Failure) -> Reply {
 }
 
 /// The wait that Retry-After asks for, and what is odd about it.
-fn retry_after(headers: &HeaderMap, now_wall_secs: i64) -> (Option<Duration>, Option<String>) {
+fn wait_asked(headers: &HeaderMap, now_wall_secs: i64) -> (Option<Duration>, Option<String>) {
     let values: Vec<&[u8]> = headers.get_all(RETRY_AFTER).iter().map(HeaderValue::as_bytes).collect();
     let date = headers.get(DATE).map(HeaderValue::as_bytes);
-    parse_retry_after(&values, date, now_wall_secs)
-}
-
-// replaced at the merge by control::retry_after
-fn parse_retry_after(
-    values: &[&[u8]],
-    _date: Option<&[u8]>,
-    _now_wall_secs: i64,
-) -> (Option<Duration>, Option<String>) {
-    let digits = values.first().and_then(|value| std::str::from_utf8(value).ok()).map(str::trim);
-    let seconds = digits.and_then(|text| text.parse::<u32>().ok()).filter(|seconds| *seconds > 0);
-    (seconds.map(|seconds| Duration::from_secs(u64::from(seconds))), None)
+    let parsed = retry_after::parse(&values, date, now_wall_secs);
+    (parsed.wait, parsed.anomaly)
 }

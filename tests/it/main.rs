@@ -1,13 +1,10 @@
 //! All integration tests, in one binary: each more would link everything again.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
-mod fetch;
-mod support;
 
 mod architecture;
 mod control_properties;
 mod demo_servers;
+mod fetch;
 mod journal;
 mod lab;
 mod licences;

@@ -3,7 +3,6 @@
 pub(crate) mod disk;
 pub(crate) mod lab;
 pub(crate) mod oracle;
+pub(crate) mod raw_server;
 pub(crate) mod records;
 pub(crate) mod virtual_host;
-//! What the integration tests share.
-pub(crate) mod raw_server;

@@ -122,6 +122,7 @@ mod tests {
                 pattern_text: (*pattern).to_owned(),
                 headers: vec![((*name).to_owned(), SecretString((*value).to_owned()))],
                 endpoints: Vec::new(),
+                inherits: Default::default(),
             })
             .collect()
     }
