@@ -158,14 +158,16 @@ async fn retry_after_and_max_age_are_told_on_any_status() {
 }
 
 #[tokio::test]
-async fn a_configured_proxy_gets_the_request_and_bound_headers() {
+async fn a_configured_proxy_gets_the_request_and_literals_are_judged_all_the_same() {
     let proxy = RawServer::start(vec![answer(response("200 OK", "", ""))]).await;
     let mut network = network();
     network.proxy = Some(format!("http://canary:canary@{}", proxy.address).parse().expect("URL"));
     network.allow_private = false;
     let fetcher = fetcher(&network);
     assert_status(&get(&fetcher, "http://never-resolved.test/path").await, 200);
-    assert!(proxy.requests()[0].starts_with("GET http://never-resolved.test/path HTTP/1.1\r\n"));
+    let sent = proxy.requests().concat();
+    assert!(sent.starts_with("GET http://never-resolved.test/path HTTP/1.1\r\n"), "{sent}");
+    assert!(lines(&sent).iter().any(|line| line.starts_with("proxy-authorization: basic ")), "{sent}");
     assert_failed(&get(&fetcher, "http://127.0.0.1/").await, Outcome::AddressRefused);
     assert_eq!(proxy.requests().len(), 1);
 }
