@@ -10,7 +10,7 @@ use cookie_store::{CookieStore, RawCookie};
 use reqwest::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use url::Url;
 
-use super::headers::host_key;
+use crate::crawl::address::host_key;
 
 /// Hosts that have a jar; beyond that the jar that was used least recently goes.
 pub(super) const JARS_MAX: usize = 10_000;
@@ -52,7 +52,7 @@ impl Jars {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.uses += 1;
         let uses = inner.uses;
-        let jar = inner.jars.get_mut(&host_key(url))?;
+        let jar = inner.jars.get_mut(host_key(url).as_str())?;
         jar.used = uses;
         let pairs: Vec<String> =
             jar.store.get_request_values(url).map(|(name, value)| format!("{name}={value}")).collect();
@@ -73,7 +73,7 @@ impl Jars {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.uses += 1;
         let uses = inner.uses;
-        let key = host_key(url);
+        let key = host_key(url).as_str().to_owned();
         if !inner.jars.contains_key(&key) && inner.jars.len() >= JARS_MAX {
             let oldest = inner.jars.iter().min_by_key(|(_, jar)| jar.used).map(|(key, _)| key.clone());
             if let Some(oldest) = oldest {

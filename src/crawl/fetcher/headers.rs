@@ -47,7 +47,7 @@ impl RequestHeaders {
         if self.bound.is_empty() {
             return (headers, Withheld::Nothing);
         }
-        let host = host_key(url);
+        let host = crate::crawl::address::host_key(url).as_str().to_owned();
         let Some(index) = self.rules.iter().position(|rule| rule.pattern.is_match(&host)) else {
             return (headers, Withheld::Nothing);
         };
@@ -100,13 +100,6 @@ fn bound_headers(rule: &HostRule) -> Result<HeaderMap, FetcherError> {
         headers.insert(header, value);
     }
     Ok(headers)
-}
-
-/// The host as rules match it: `name[:port]`, without a final dot, without a default port.
-pub(super) fn host_key(url: &Url) -> String {
-    let name = url.host_str().unwrap_or_default();
-    let name = name.strip_suffix('.').unwrap_or(name);
-    url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ pub(crate) fn rule(pattern: &str, name: &str, value: &str) -> HostRule {
         pattern_text: pattern.to_owned(),
         headers: vec![(name.to_owned(), SecretString(value.to_owned()))],
         endpoints: Vec::new(),
+        inherits: Default::default(),
     }
 }
 
