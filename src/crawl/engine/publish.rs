@@ -80,6 +80,7 @@ impl Engine {
     }
 
     pub(super) fn journal_stop(&mut self, now: Mono) {
+        self.controller.tell_last(now);
         for decision in self.controller.take_decisions() {
             self.record(decision, None);
         }
@@ -217,15 +218,20 @@ impl Engine {
 
 /// Decisions a person wants to read; single URLs and progress are not.
 fn is_for_the_log(what: What) -> bool {
-    !matches!(what, What::UrlFailed | What::UrlSkipped | What::BadInput | What::Progress)
+    // The capacity moves with the rate: one line tells of both.
+    !matches!(
+        what,
+        What::Capacity | What::EndpointCapacity | What::UrlFailed | What::UrlSkipped | What::BadInput | What::Progress
+    )
 }
 
 /// A decision as one line.
 fn line_of(what: What, before: &Value, after: &Value, why: &Clean) -> Clean {
     let change = match (what, before, after) {
-        (What::Rate, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
+        (What::Rate | What::EndpointRate, Value::Number(before), Value::Number(after)) => {
+            format!("rate {before:.2} → {after:.2}/s  ")
+        }
         (What::Rate, _, Value::Number(after)) => format!("rate {after:.2}/s  "),
-        (What::Capacity, Value::Number(before), Value::Number(after)) => format!("capacity {before:.1} → {after:.1}  "),
         (What::Hold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
         (What::Reset, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs  "),
