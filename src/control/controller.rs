@@ -17,6 +17,9 @@ use super::{
     Policy, PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
 };
 
+/// What the global bucket saves up at most, in seconds of its rate (at least one token).
+const GLOBAL_BURST_SECS: f64 = 0.02;
+
 /// Permission to make one wire request now.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Grant {
@@ -72,9 +75,9 @@ impl Controller {
         if settings.policies.is_empty() {
             settings.policies.push(Policy::default());
         }
-        // The global bucket never saves up more than a second's worth, and always lets one token through.
+        // The global bucket saves up next to nothing: what 20 ms bring, so that a timer's lateness costs no rate.
         let global = settings.global_rate.map(|rate| {
-            let target = Original { rate, capacity: rate.max(1.0) };
+            let target = Original { rate, capacity: (rate * GLOBAL_BURST_SECS).max(1.0) };
             Bucket::full(Shape::TokenBucket, target, Mono::ZERO)
         });
         Self {

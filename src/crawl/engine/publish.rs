@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Engine, PROGRESS_EVERY, TICK};
 use crate::clock::Wall;
-use crate::control::{Decision, HostId, Mono, Value, What, Who};
+use crate::control::{Decision, HostId, Mono, Outcome, Value, What, Who};
 use crate::journal::FORMAT_VERSION;
 use crate::journal::record::Event;
 use crate::text::Clean;
@@ -34,6 +34,8 @@ impl Engine {
         why: &str,
         url: Option<&str>,
     ) {
+        // What the controller decided before comes first in the journal, too.
+        self.record_decisions();
         let decision = Decision { at: self.clock.now(), who, host, what, before, after, why: why.to_owned() };
         self.record(decision, url);
     }
@@ -57,14 +59,23 @@ impl Engine {
             }
         }
         let url = url.map(Clean::new);
+        let refused = what == What::UrlSkipped && why.as_str().starts_with(Outcome::AddressRefused.as_str());
+        if (refused || what == What::BadInput) && self.watcher.is_some() && self.notices.len() < LOG_LINES_MAX {
+            let notice = url.as_ref().map_or_else(|| why.clone(), |url| Clean::new(format!("{url}: {why}")));
+            self.notices.push(notice);
+        }
         self.journal.event(Event { time: wall, mono: at, who, host: name, what, before, after, why, url });
+    }
+
+    fn record_decisions(&mut self) {
+        for decision in self.controller.take_decisions() {
+            self.record(decision, None);
+        }
     }
 
     /// Takes what the controller decided into the journal, and hands the batch on.
     pub(super) fn write_down(&mut self, now: Mono) {
-        for decision in self.controller.take_decisions() {
-            self.record(decision, None);
-        }
+        self.record_decisions();
         if now.since(self.progressed) >= PROGRESS_EVERY {
             self.progressed = now;
             self.event(Who::System, None, What::Progress, Value::None, self.url_counts(), "", None);
@@ -81,9 +92,6 @@ impl Engine {
 
     pub(super) fn journal_stop(&mut self, now: Mono) {
         self.controller.tell_last(now);
-        for decision in self.controller.take_decisions() {
-            self.record(decision, None);
-        }
         let why = match (self.phase, self.frontier.pending()) {
             (Phase::Stopped, _) => "stopped",
             (_, 0) if self.inputs.is_none() => "done",
@@ -186,6 +194,7 @@ impl Engine {
             changed: rows,
             log: self.log.drain(..).collect(),
             answers: std::mem::take(&mut self.answers),
+            notices: std::mem::take(&mut self.notices),
         }
     }
 
