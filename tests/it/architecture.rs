@@ -186,3 +186,12 @@ fn dependencies() -> Vec<String> {
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
+
+#[test]
+fn the_readme_tells_of_every_demo_host() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).expect("README.md");
+    for host in crawldeck::demo::CHARACTERS {
+        let row = format!("| `{}` | {} |", host.name, host.character.about());
+        assert!(readme.contains(&row), "README.md lacks the row {row}");
+    }
+}
