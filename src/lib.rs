@@ -9,6 +9,7 @@
 //! * [`crawl`] — frontier, engine, fetching: the engine's task alone changes the controller.
 //! * [`journal`] — what is persisted, and how it is read back.
 //! * [`watch`] — what passes between the engine and whoever watches it.
+//! * [`tui`] — the dashboard: sees snapshots, sends requests, holds nothing up.
 
 pub mod clock;
 pub mod config;
@@ -16,4 +17,5 @@ pub mod control;
 pub mod crawl;
 pub mod journal;
 pub mod text;
+pub mod tui;
 pub mod watch;
