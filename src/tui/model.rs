@@ -1,0 +1,440 @@
+//! What the screen knows: the table of hosts, what is selected, marked and open. Plain data.
+//!
+//! Snapshots carry only rows that changed, so the full table is kept here. Applying a snapshot costs what
+//! changed, never what there is. Bounds: one row a host; [`LOG_MAX`] log lines; [`TICKETS_MAX`] tickets.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use tui_input::Input;
+
+use super::filter::Filter;
+use super::order::Order;
+use super::spec;
+use crate::clock::Wall;
+use crate::control::{Command, HostId, Mono};
+use crate::text::Clean;
+use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
+
+/// Log lines kept; older ones are in the journal.
+pub const LOG_MAX: usize = LOG_LINES_MAX;
+/// Unanswered tickets kept; the oldest are forgotten.
+pub const TICKETS_MAX: usize = 64;
+/// A word on the footer stays so long, unless another comes.
+pub const NOTE_STAYS: Duration = Duration::from_secs(12);
+/// An engine that has said nothing for so long is called silent.
+pub const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// What lies over the table, if anything.
+#[derive(Clone, Debug, Default)]
+pub enum Overlay {
+    /// Nothing.
+    #[default]
+    None,
+    /// The keys; typing searches.
+    Help {
+        /// What was typed.
+        search: Input,
+    },
+    /// One line about each simulated host.
+    Legend,
+    /// The override prompt.
+    Override {
+        /// What was typed.
+        input: Input,
+        /// Whom it is for.
+        targets: Vec<HostId>,
+    },
+    /// The filter prompt.
+    Filter {
+        /// What was typed.
+        input: Input,
+    },
+    /// A yes-or-no question; Enter is no.
+    Confirm(Question),
+    /// Leave the crawl?
+    Leave,
+    /// Sort by what; the position in the menu.
+    Sort {
+        /// Row of the menu.
+        at: usize,
+    },
+}
+
+/// A question before a far-reaching act.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Question {
+    /// The question, one line each.
+    pub lines: Vec<Clean>,
+    /// What to do on yes.
+    pub command: Command,
+    /// To whom.
+    pub targets: Vec<HostId>,
+    /// How they were chosen.
+    pub chosen_by: Clean,
+}
+
+/// A word on the footer line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// The words.
+    pub text: Clean,
+    /// Since when.
+    pub since: Mono,
+    /// Whether it tells of trouble.
+    pub trouble: bool,
+}
+
+/// All that the screen knows.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// The run's name.
+    pub run_name: Clean,
+    /// One line about each simulated host, in a demo.
+    pub legend: Vec<Clean>,
+    /// Columns and rows of the terminal.
+    pub size: (u16, u16),
+    /// Rows of the table that fit the screen; the view's layout says.
+    pub page: usize,
+    /// Every host by its number.
+    pub rows: Vec<Option<HostRow>>,
+    /// Which are shown, in what order.
+    pub order: Order,
+    /// The first row on the screen, as a position in the order.
+    pub top: usize,
+    /// The selected host.
+    pub cursor: Option<HostId>,
+    /// Its position in the order.
+    pub at: usize,
+    /// Nobody has moved away from the top yet: the view stays there.
+    pub at_home: bool,
+    /// Marked hosts.
+    pub marks: HashSet<HostId>,
+    /// Which hosts are shown.
+    pub filter: Filter,
+    /// Why the text in the filter prompt is no filter.
+    pub filter_error: Option<Clean>,
+    /// What lies over the table.
+    pub overlay: Overlay,
+    /// A word on the footer.
+    pub note: Option<Note>,
+    /// The newest log lines, oldest first.
+    pub log: VecDeque<LogLine>,
+    /// Log lines that came since the log was last opened.
+    pub unseen: usize,
+    /// The log takes half of the screen.
+    pub log_open: bool,
+    /// The view stands still since this moment of the engine.
+    pub frozen: Option<Mono>,
+    /// Rows that changed while the view stood still: at most one a host.
+    pub thawing: HashMap<HostId, HostRow>,
+    /// The whole crawl.
+    pub totals: Totals,
+    /// Up time at the last snapshot.
+    pub up: Duration,
+    /// The engine's time at the last snapshot, wall time then, and our time when it came.
+    pub heard: Option<(Mono, Wall, Mono)>,
+    /// When the screen began, to know how long the engine has been silent from the start.
+    pub began: Mono,
+    /// A drain was asked for.
+    pub drain_asked: bool,
+    /// The engine has gone: nothing more will come.
+    pub ended: bool,
+    /// Draw everything again, whatever is on the screen.
+    pub from_scratch: bool,
+    next_ticket: u64,
+    tickets: VecDeque<(u64, Command)>,
+}
+
+impl Model {
+    /// An empty table, at our time `now`.
+    pub fn new(run_name: Clean, legend: Vec<Clean>, now: Mono) -> Self {
+        Self { run_name, legend, began: now, at_home: true, size: (80, 24), page: 1, ..Self::default() }
+    }
+
+    /// Takes a snapshot in. `now` is our own time.
+    pub fn apply(&mut self, snapshot: Snapshot, now: Mono) {
+        self.totals = snapshot.totals;
+        self.up = snapshot.up;
+        self.heard = Some((snapshot.now, snapshot.wall, now));
+        for row in snapshot.changed {
+            if self.frozen.is_some() {
+                self.thawing.insert(row.view.id, row);
+            } else {
+                self.put(row);
+            }
+        }
+        if self.cursor.is_none() && self.frozen.is_none() {
+            // The first selection is what stands first, not what came first.
+            self.order.sort(&self.rows);
+        }
+        self.unseen = if self.log_open { 0 } else { self.unseen.saturating_add(snapshot.log.len()) };
+        for line in snapshot.log {
+            if self.log.len() == LOG_MAX {
+                self.log.pop_front();
+            }
+            self.log.push_back(line);
+        }
+        for answer in snapshot.answers {
+            let position = self.tickets.iter().position(|(ticket, _)| *ticket == answer.ticket);
+            let command = position.and_then(|position| self.tickets.remove(position)).map(|(_, command)| command);
+            let undoable = !matches!(command, Some(Command::Undo | Command::Redo) | None);
+            let hint = undoable && answer.changed > 0 && !answer.text.as_str().contains("undo");
+            let text = if hint { Clean::new(format!("{}   u undoes", answer.text)) } else { answer.text };
+            self.note = Some(Note { text, since: now, trouble: answer.changed == 0 });
+        }
+        self.settle_cursor();
+    }
+
+    /// Puts a row into the table.
+    fn put(&mut self, row: HostRow) {
+        let slot = row.view.id.0 as usize;
+        // Numbers are dense, so the table never grows beyond the hosts there are.
+        if self.rows.len() <= slot {
+            self.rows.resize_with(slot + 1, || None);
+        }
+        let Some(place) = self.rows.get_mut(slot) else { return };
+        let new_and_shown = place.is_none() && self.filter.takes(row.name.as_str());
+        self.order.note(&row, new_and_shown);
+        *place = Some(row);
+    }
+
+    /// The engine's time now, as far as it can be told.
+    pub fn engine_now(&self, now: Mono) -> Mono {
+        self.heard.map_or(Mono::ZERO, |(engine, _, ours)| engine.after(now.since(ours)))
+    }
+
+    /// The time that the table shows: it stands still while the view is frozen.
+    pub fn shown_now(&self, now: Mono) -> Mono {
+        self.frozen.unwrap_or_else(|| self.engine_now(now))
+    }
+
+    /// How long the engine has been silent, if that is too long.
+    pub fn silent_for(&self, now: Mono) -> Option<Duration> {
+        let over = matches!(self.totals.phase, Phase::Finished | Phase::Stopped) || self.ended;
+        let since = self.heard.map_or(self.began, |(_, _, ours)| ours);
+        Some(now.since(since)).filter(|silence| *silence > SILENT_AFTER && !over)
+    }
+
+    /// The row at a position in the order.
+    pub fn row_at(&self, position: usize) -> Option<&HostRow> {
+        self.order.shown.get(position).and_then(|index| self.rows.get(*index as usize)).and_then(Option::as_ref)
+    }
+
+    /// A host's row as last heard, also while the view stands still.
+    pub fn latest(&self, id: HostId) -> Option<&HostRow> {
+        self.thawing.get(&id).or_else(|| self.rows.get(id.0 as usize).and_then(Option::as_ref))
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        (self.totals.counts.hosts as usize).max(self.rows.len())
+    }
+
+    /// The hosts an act is for: the marked ones, else the cursor's; and how they were chosen.
+    pub fn targets(&self) -> (Vec<HostId>, Clean) {
+        if self.marks.is_empty() {
+            let Some(id) = self.cursor else { return (Vec::new(), Clean::default()) };
+            return (vec![id], self.latest(id).map(|row| row.name.clone()).unwrap_or_default());
+        }
+        let mut ids: Vec<_> = self.marks.iter().copied().collect();
+        ids.sort_unstable();
+        let chosen_by = match self.filter.is_empty() {
+            true => Clean::new("marked"),
+            false => Clean::new(format!("marked, filter {}", self.filter.text())),
+        };
+        (ids, chosen_by)
+    }
+
+    /// A ticket for a command, remembered until it is answered.
+    pub fn ticket(&mut self, command: Command) -> u64 {
+        self.next_ticket += 1;
+        if self.tickets.len() == TICKETS_MAX {
+            self.tickets.pop_front();
+        }
+        self.tickets.push_back((self.next_ticket, command));
+        self.next_ticket
+    }
+
+    /// Says something on the footer.
+    pub fn say(&mut self, text: impl AsRef<str>, now: Mono) {
+        self.note = Some(Note { text: Clean::new(text), since: now, trouble: false });
+    }
+
+    /// Says on the footer that something is not right.
+    pub fn complain(&mut self, text: impl AsRef<str>, now: Mono) {
+        self.note = Some(Note { text: Clean::new(text), since: now, trouble: true });
+    }
+
+    /// Takes another filter: the rows shown are found anew.
+    pub fn set_filter(&mut self, filter: Filter) {
+        self.filter = filter;
+        let rows = self.rows.iter().flatten().filter(|row| self.filter.takes(row.name.as_str()));
+        self.order.shown = rows.map(|row| row.view.id.0).collect();
+        self.order.sort_now();
+        self.order.sort(&self.rows);
+        self.find_cursor();
+    }
+
+    /// Sorts if it is time to.
+    pub fn sort_if_due(&mut self, now: Mono, clock: &dyn crate::clock::Clock) {
+        if self.order.is_due(now) && self.frozen.is_none() {
+            let began = clock.now();
+            self.order.sort(&self.rows);
+            self.find_cursor();
+            self.order.took(began, clock.now());
+        }
+    }
+
+    /// Lets the view go on after it stood still.
+    pub fn thaw(&mut self) {
+        self.frozen = None;
+        for (_, row) in std::mem::take(&mut self.thawing) {
+            self.put(row);
+        }
+        self.settle_cursor();
+    }
+
+    /// Finds the cursor's host again after the order changed.
+    pub fn find_cursor(&mut self) {
+        let before_row = self.at.saturating_sub(self.top);
+        if let Some(id) = self.cursor
+            && let Some(position) = self.order.shown.iter().position(|index| *index == id.0)
+        {
+            self.at = position;
+            // The host stays on the line of the screen where it was, if that can be.
+            self.top = position.saturating_sub(before_row);
+        }
+        if self.at_home {
+            self.top = 0;
+            if self.at >= self.page.max(1) {
+                self.cursor = None;
+                self.at = 0;
+            }
+        }
+        self.settle_cursor();
+    }
+
+    /// Makes cursor and scroll position valid for the rows there are.
+    pub fn settle_cursor(&mut self) {
+        let count = self.order.shown.len();
+        if count == 0 {
+            (self.cursor, self.at, self.top) = (None, 0, 0);
+            return;
+        }
+        self.at = self.at.min(count - 1);
+        self.cursor = self.order.shown.get(self.at).map(|index| HostId(*index));
+        let page = self.page.max(1);
+        if self.at < self.top {
+            self.top = self.at;
+        }
+        if self.at >= self.top + page {
+            self.top = self.at + 1 - page;
+        }
+        self.top = self.top.min(count.saturating_sub(page));
+    }
+
+    /// Puts the cursor on a position of the order.
+    pub fn move_to(&mut self, position: usize) {
+        self.at = position;
+        self.at_home = position == 0;
+        self.settle_cursor();
+    }
+
+    /// The override as typed, or why it is none.
+    pub fn typed_override(&self, now: Mono) -> Option<Result<crate::control::OverrideSpec, spec::SpecError>> {
+        match &self.overlay {
+            Overlay::Override { input, .. } => Some(spec::parse(input.value(), self.wall(now))),
+            _ => None,
+        }
+    }
+
+    /// Wall time now, as the engine has it.
+    pub fn wall(&self, now: Mono) -> Wall {
+        self.heard.map_or(Wall(0), |(_, wall, ours)| wall.after(now.since(ours)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::sample;
+    use crate::watch::ActAnswer;
+
+    pub(super) fn model() -> Model {
+        let mut model = Model::new(Clean::new("news"), Vec::new(), Mono::ZERO);
+        model.page = 5;
+        model.apply(sample::snapshot(), Mono::ZERO);
+        model.order.sort_now();
+        model.sort_if_due(Mono::ZERO, &*crate::clock::ManualClock::new(Wall(0)));
+        model
+    }
+
+    #[test]
+    fn only_changed_rows_are_needed() {
+        let mut model = model();
+        let mut row = sample::row(3, "api.gazet.test");
+        row.view.queued = 1;
+        let snapshot = Snapshot { changed: vec![row], log: Vec::new(), ..sample::snapshot() };
+        model.apply(snapshot, Mono::ZERO);
+        assert_eq!(model.rows.iter().flatten().count(), 12);
+        assert_eq!(model.latest(HostId(3)).map(|row| row.view.queued), Some(1));
+    }
+
+    #[test]
+    fn the_selection_is_a_host_not_a_row() {
+        let mut model = model();
+        model.move_to(2);
+        let host = model.cursor;
+        let mut row = model.row_at(2).expect("there").clone();
+        row.view.concern = None;
+        row.view.hold = None;
+        row.view.state = crate::control::HostState::Done;
+        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
+        // The sample's other rows came again, unchanged; the changed one comes last of them.
+        model.order.sort_now();
+        model.sort_if_due(Mono::ZERO, &*crate::clock::ManualClock::new(Wall(0)));
+        assert_eq!(model.cursor, host);
+        assert!((model.top..model.top + model.page).contains(&model.at), "it is on the screen");
+    }
+
+    #[test]
+    fn wanted_19_a_frozen_view_stands_still_and_misses_nothing() {
+        let mut model = model();
+        model.frozen = Some(model.engine_now(Mono::ZERO));
+        let before = model.latest(HostId(0)).map(|row| row.view.queued);
+        let mut row = sample::row(0, "www.astr.test");
+        row.view.queued = 7;
+        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
+        assert_eq!(model.rows[0].as_ref().map(|row| row.view.queued), before, "the table stands still");
+        assert_eq!(model.latest(HostId(0)).map(|row| row.view.queued), Some(7), "an act sees the present");
+        model.thaw();
+        assert_eq!(model.rows[0].as_ref().map(|row| row.view.queued), Some(7));
+    }
+
+    #[test]
+    fn the_log_is_bounded_and_counts_what_is_new() {
+        let mut model = model();
+        assert_eq!(model.unseen, 3);
+        let line = sample::snapshot().log.remove(0);
+        let log = vec![line; LOG_MAX + 5];
+        model.apply(Snapshot { log, changed: Vec::new(), ..sample::snapshot() }, Mono::ZERO);
+        assert_eq!(model.log.len(), LOG_MAX);
+    }
+
+    #[test]
+    fn answers_are_told_on_the_footer() {
+        let mut model = model();
+        let ticket = model.ticket(Command::Reset);
+        let answers = vec![ActAnswer { ticket, changed: 1, text: Clean::new("a.test: reset to 2.00/s") }];
+        model.apply(Snapshot { answers, ..sample::snapshot() }, Mono::ZERO);
+        assert_eq!(model.note.map(|note| note.text.to_string()), Some("a.test: reset to 2.00/s   u undoes".to_owned()));
+    }
+
+    #[test]
+    fn a_silent_engine_is_noticed() {
+        let model = model();
+        assert_eq!(model.silent_for(Mono::from_secs_f64(5.0)), None);
+        assert_eq!(model.silent_for(Mono::from_secs_f64(7.0)), Some(Duration::from_secs(7)));
+    }
+}

@@ -1,0 +1,295 @@
+//! The order of the rows: what needs a human first, and never under the operator's fingers.
+//!
+//! Each row has a sort key of one word, renewed only when the row changes; sorting reads nothing else.
+//! The order holds still for [`HOLD_STILL`] after a key, and sorting takes at most about a tenth of the
+//! time: after a sort that took *t*, the next one waits at least 10 *t*.
+
+use std::time::Duration;
+
+use crate::control::{ConcernKind, HostState, HostView, Mono};
+use crate::watch::HostRow;
+
+/// How long the order stands still after a key.
+pub const HOLD_STILL: Duration = Duration::from_secs(3);
+
+/// A sort may take one part in this many of the time.
+const SHARE: u32 = 10;
+
+/// What rows can be sorted by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum SortKey {
+    /// What needs a human first.
+    #[default]
+    Attention,
+    /// The host's name.
+    Host,
+    /// Effective rate, highest first.
+    Rate,
+    /// Queue, longest first.
+    Queue,
+    /// Longest hold first.
+    Hold,
+    /// Errors and refusals of the last 5 minutes, most first.
+    Errors,
+    /// Requests so far, most first.
+    Requests,
+}
+
+impl SortKey {
+    /// All, in the order of the menu.
+    pub const ALL: [Self; 7] =
+        [Self::Attention, Self::Host, Self::Rate, Self::Queue, Self::Hold, Self::Errors, Self::Requests];
+
+    /// The word in the table's title and in the menu.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Attention => "attention",
+            Self::Host => "host",
+            Self::Rate => "rate",
+            Self::Queue => "queue",
+            Self::Hold => "hold",
+            Self::Errors => "errors",
+            Self::Requests => "requests",
+        }
+    }
+
+    /// The row's place in one word: smaller comes first.
+    pub fn key(self, view: &HostView) -> u64 {
+        match self {
+            Self::Attention => attention(view),
+            Self::Host => 0,
+            Self::Rate => descending((view.effective.rate.max(0.0) * 1e6) as u64),
+            Self::Queue => descending(view.queued),
+            Self::Hold => descending(view.hold.map_or(0, |hold| hold.until.as_nanos())),
+            Self::Errors => {
+                let [_, _, client, server, error] = view.recent;
+                descending(u64::from(client) + u64::from(server) + u64::from(error))
+            }
+            Self::Requests => descending(view.requests),
+        }
+    }
+}
+
+/// Turns the order round.
+const fn descending(value: u64) -> u64 {
+    u64::MAX - value
+}
+
+/// The order of attention. Running and waiting hosts share a place: they change by the token, and rows
+/// that leap with every token cannot be read.
+fn attention(view: &HostView) -> u64 {
+    let rank: u64 = match (view.concern.map(|concern| concern.kind), view.state) {
+        (Some(ConcernKind::Stuck), _) => 0,
+        (Some(ConcernKind::Angry), _) => 1,
+        (Some(ConcernKind::Tail), _) => 2,
+        (Some(ConcernKind::Forgotten), _) => 3,
+        (None, HostState::Paused) => 4,
+        (None, _) if view.overriding.is_some() => 5,
+        (None, HostState::Block) => 6,
+        (None, HostState::Back) => 7,
+        (None, HostState::Run | HostState::Wait) => 8,
+        (None, HostState::Idle) => 9,
+        (None, HostState::Done) => 10,
+    };
+    // Within a concern, the older first, by the second.
+    let since = view.concern.map_or(0, |concern| concern.since.as_nanos() / 1_000_000_000);
+    rank << 56 | since & ((1 << 56) - 1)
+}
+
+/// Which rows are shown in what order, and when to sort again.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// Positions in the table of rows, in the order shown.
+    pub shown: Vec<u32>,
+    /// Sort keys by host.
+    keys: Vec<u64>,
+    /// By what.
+    pub by: SortKey,
+    /// The other way round.
+    pub reversed: bool,
+    stale: bool,
+    still_until: Mono,
+    last_end: Mono,
+    last_took: Duration,
+}
+
+impl Order {
+    /// Notes a row's new content. A new row that is shown joins at the end until the next sort.
+    pub fn note(&mut self, row: &HostRow, new_and_shown: bool) {
+        let index = row.view.id.0;
+        let slot = index as usize;
+        if self.keys.len() <= slot {
+            self.keys.resize(slot + 1, u64::MAX);
+        }
+        let key = self.by.key(&row.view);
+        if let Some(old) = self.keys.get_mut(slot)
+            && *old != key
+        {
+            *old = key;
+            self.stale = true;
+        }
+        if new_and_shown {
+            self.shown.push(index);
+            self.stale = true;
+        }
+    }
+
+    /// Sorts by something else, at the next chance and whatever else would delay it.
+    pub fn change(&mut self, by: SortKey, rows: &[Option<HostRow>]) {
+        self.by = by;
+        for (slot, row) in self.keys.iter_mut().zip(rows) {
+            if let Some(row) = row {
+                *slot = by.key(&row.view);
+            }
+        }
+        self.sort_now();
+    }
+
+    /// The next sort is not delayed.
+    pub fn sort_now(&mut self) {
+        self.stale = true;
+        self.still_until = Mono::ZERO;
+        self.last_took = Duration::ZERO;
+    }
+
+    /// A key was pressed: the order holds still.
+    pub fn hold_still(&mut self, now: Mono) {
+        self.still_until = now.after(HOLD_STILL);
+    }
+
+    /// Whether the order is held still though it would change.
+    pub fn is_held(&self, now: Mono) -> bool {
+        self.stale && now < self.still_until
+    }
+
+    /// Whether it is time to sort.
+    pub fn is_due(&self, now: Mono) -> bool {
+        let rested = now >= self.last_end.after(self.last_took.saturating_mul(SHARE));
+        self.stale && now >= self.still_until && rested
+    }
+
+    /// Sorts. The caller tells afterwards by [`Order::took`] how long it lasted.
+    pub fn sort(&mut self, rows: &[Option<HostRow>]) {
+        let keys = &self.keys;
+        let key = |index: &u32| keys.get(*index as usize).copied().unwrap_or(u64::MAX);
+        let reversed = self.reversed;
+        // A stable sort: it is fast on what is nearly sorted, and equal rows stay in the order of input.
+        if self.by == SortKey::Host {
+            let name = |index: &u32| rows.get(*index as usize).and_then(Option::as_ref).map(|row| row.name.as_str());
+            self.shown.sort_by(|a, b| if reversed { name(b).cmp(&name(a)) } else { name(a).cmp(&name(b)) });
+        } else {
+            self.shown.sort_by(|a, b| {
+                let (first, second) = ((key(a), *a), (key(b), *b));
+                if reversed { second.cmp(&first) } else { first.cmp(&second) }
+            });
+        }
+        self.stale = false;
+    }
+
+    /// How long the sort lasted, and when it ended.
+    pub fn took(&mut self, began: Mono, ended: Mono) {
+        self.last_took = ended.since(began);
+        self.last_end = ended;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{HostId, Limiting};
+    use crate::tui::sample;
+
+    fn order_of(rows: Vec<HostRow>, by: SortKey) -> (Order, Vec<Option<HostRow>>) {
+        let rows: Vec<_> = rows.into_iter().map(Some).collect();
+        let mut order = Order { by, ..Order::default() };
+        for row in rows.iter().flatten() {
+            order.note(row, true);
+        }
+        order.sort(&rows);
+        (order, rows)
+    }
+
+    fn names(order: &Order, rows: &[Option<HostRow>]) -> Vec<String> {
+        order.shown.iter().filter_map(|i| rows[*i as usize].as_ref()).map(|row| row.name.to_string()).collect()
+    }
+
+    #[test]
+    fn what_needs_a_human_comes_first() {
+        let (order, rows) = order_of(sample::hosts(), SortKey::Attention);
+        assert_eq!(
+            names(&order, &rows),
+            [
+                "forum.oldca.test",
+                "www.courtxx.test",
+                "api.gazet.test",
+                "slow.muse.test",
+                "shop.lumb.test",
+                "img.atla.test",
+                "news.kan.test",
+                "www.astr.test",
+                "data.rive.test",
+                "wiki.br.test",
+                "a.tiles.example",
+                "feeds.dorf.test"
+            ]
+        );
+    }
+
+    #[test]
+    fn other_keys_sort_by_their_figure() {
+        let (order, rows) = order_of(sample::hosts(), SortKey::Queue);
+        assert_eq!(names(&order, &rows)[..2], ["www.astr.test", "www.courtxx.test"]);
+        let (order, rows) = order_of(sample::hosts(), SortKey::Hold);
+        assert_eq!(names(&order, &rows)[..2], ["www.courtxx.test", "api.gazet.test"]);
+        let (order, rows) = order_of(sample::hosts(), SortKey::Host);
+        assert_eq!(names(&order, &rows)[0], "a.tiles.example");
+        let (order, rows) = order_of(sample::hosts(), SortKey::Errors);
+        assert_eq!(names(&order, &rows)[0], "www.courtxx.test");
+    }
+
+    #[test]
+    fn a_token_more_or_less_moves_no_row() {
+        let (mut order, mut rows) = order_of(sample::hosts(), SortKey::Attention);
+        let row = rows[0].as_mut().expect("there");
+        (row.view.state, row.view.limiting) = (HostState::Wait, Limiting::NoTokens);
+        order.note(row, false);
+        assert!(!order.is_due(Mono::NEVER), "nothing to sort");
+    }
+
+    #[test]
+    fn the_order_holds_still_after_a_key() {
+        let (mut order, mut rows) = order_of(sample::hosts(), SortKey::Attention);
+        let now = sample::NOW;
+        order.hold_still(now);
+        let row = rows[0].as_mut().expect("there");
+        row.view.state = HostState::Done;
+        order.note(row, false);
+        assert!(order.is_held(now) && !order.is_due(now));
+        let later = now.after(HOLD_STILL);
+        assert!(!order.is_held(later) && order.is_due(later));
+    }
+
+    #[test]
+    fn sorting_takes_a_tenth_of_the_time_at_most() {
+        let (mut order, mut rows) = order_of(sample::hosts(), SortKey::Attention);
+        let now = sample::NOW;
+        order.took(now, now.after(Duration::from_millis(100)));
+        let row = rows[0].as_mut().expect("there");
+        row.view.state = HostState::Done;
+        order.note(row, false);
+        assert!(!order.is_due(now.after(Duration::from_millis(1099))));
+        assert!(order.is_due(now.after(Duration::from_millis(1100))));
+    }
+
+    #[test]
+    fn reversing_turns_the_rows_round() {
+        let (mut order, rows) = order_of(sample::hosts(), SortKey::Queue);
+        let there = names(&order, &rows);
+        order.reversed = true;
+        order.sort(&rows);
+        let mut back = names(&order, &rows);
+        back.reverse();
+        assert_eq!(there, back);
+        assert_eq!(rows[0].as_ref().map(|row| row.view.id), Some(HostId(0)));
+    }
+}
