@@ -1,0 +1,134 @@
+//! Draws the model. Takes data and a buffer, gives nothing back; never sorts, filters or counts hosts.
+
+mod confirm;
+mod footer;
+mod header;
+mod help;
+mod hosts;
+mod leave;
+mod log;
+mod prompt;
+mod too_small;
+
+use ratatui::buffer::Buffer;
+
+use super::keymap::Keymap;
+use super::model::{Model, Overlay};
+use super::paint::Brush;
+use super::theme::Theme;
+use crate::control::Mono;
+
+/// The least columns of a screen with a table.
+pub const LEAST_WIDTH: u16 = 60;
+/// The least rows.
+pub const LEAST_HEIGHT: u16 = 12;
+
+/// All that a frame is made of.
+pub struct Scene<'a> {
+    /// What the screen knows.
+    pub model: &'a Model,
+    /// The keys, for footer and help.
+    pub keymap: &'a Keymap,
+    /// How things look.
+    pub theme: &'a Theme,
+    /// Our time.
+    pub now: Mono,
+}
+
+/// How many rows each part of the screen has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Too small for a table.
+    pub tiny: bool,
+    /// The header.
+    pub header: u16,
+    /// The headings of the columns.
+    pub heading: u16,
+    /// The table's rows.
+    pub table: u16,
+    /// The rule above the log.
+    pub log_rule: u16,
+    /// The log.
+    pub log: u16,
+}
+
+impl Layout {
+    /// The layout of a screen.
+    pub fn of(size: (u16, u16), log_open: bool) -> Self {
+        let (width, height) = size;
+        if width < LEAST_WIDTH || height < LEAST_HEIGHT {
+            return Self { tiny: true, header: 0, heading: 0, table: 0, log_rule: 0, log: 0 };
+        }
+        let (header, heading, log_rule, log) = match height {
+            ..24 => (2, 0, 0, 1),
+            24..40 => (header::rows(width), 1, 1, 2),
+            _ => (header::rows(width), 1, 1, 10),
+        };
+        // One row each for the table's title and the footer.
+        let rest = height.saturating_sub(header + heading + log_rule + 2);
+        let log = if log_open { (rest / 2).max(log) } else { log };
+        Self { tiny: false, header, heading, table: rest.saturating_sub(log), log_rule, log }
+    }
+}
+
+/// Draws a frame into `buffer`, all of it.
+pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
+    let area = buffer.area;
+    let mut brush = Brush::new(buffer, area, scene.theme);
+    let layout = Layout::of((area.width, area.height), scene.model.log_open);
+    if layout.tiny {
+        too_small::draw(scene, &mut brush);
+        return;
+    }
+    let width = area.width;
+    header::draw(scene, &mut brush.part(0, 0, width, layout.header));
+    let title = layout.header;
+    let hosts_height = 1 + layout.heading + layout.table;
+    hosts::draw(scene, &mut brush.part(0, title, width, hosts_height), layout.heading);
+    let log_top = title + hosts_height;
+    log::draw(scene, &mut brush.part(0, log_top, width, layout.log_rule + layout.log), layout.log_rule > 0);
+    footer::draw(scene, &mut brush.part(0, area.height - 1, width, 1));
+    // The box leaves the header's first line and the footer free.
+    let mut middle = brush.part(0, 1, width, area.height - 2);
+    match &scene.model.overlay {
+        Overlay::None | Overlay::Filter { .. } => {}
+        Overlay::Help { search } => help::draw(scene, &mut middle, search),
+        Overlay::Legend => help::legend(scene, &mut middle),
+        Overlay::Override { input, targets } => prompt::draw(scene, &mut middle, input, targets),
+        Overlay::Confirm(question) => confirm::draw(&mut middle, question),
+        Overlay::Leave => leave::draw(scene, &mut middle),
+        Overlay::Sort { at } => confirm::sort_menu(&mut middle, *at),
+    }
+}
+
+/// A screen as lines of text, without styles: for documentation and tests.
+pub fn screenshot(scene: &Scene<'_>, width: u16, height: u16) -> String {
+    let mut buffer = Buffer::empty(ratatui::layout::Rect::new(0, 0, width, height));
+    draw(scene, &mut buffer);
+    text_of(&buffer)
+}
+
+/// A buffer as lines of text; wide characters take their two columns.
+pub fn text_of(buffer: &Buffer) -> String {
+    let area = buffer.area;
+    let mut out = String::new();
+    for y in 0..area.height {
+        let mut line = String::new();
+        let mut skip = 0_usize;
+        for x in 0..area.width {
+            let Some(cell) = buffer.cell((area.x + x, area.y + y)) else { continue };
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            line.push_str(cell.symbol());
+            skip = unicode_width::UnicodeWidthStr::width(cell.symbol()).saturating_sub(1);
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

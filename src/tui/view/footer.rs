@@ -1,0 +1,63 @@
+//! The last line: the filter prompt, else what was just done, else the keys.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::Scene;
+use super::prompt::with_caret;
+use crate::tui::format::end_cut;
+use crate::tui::keymap::Action;
+use crate::tui::model::Overlay;
+use crate::tui::paint::Brush;
+use crate::tui::theme::Meaning;
+use crate::watch::Phase;
+
+/// Draws it.
+pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
+    let (model, glyphs) = (scene.model, brush.theme().glyphs);
+    let room = usize::from(brush.width().saturating_sub(2));
+    if let Overlay::Filter { input } = &model.overlay {
+        let x = brush.text(1, 0, "/ ", Meaning::Key);
+        let x = brush.text(x, 0, &with_caret(input, glyphs), Meaning::Text) + 2;
+        match &model.filter_error {
+            Some(error) => brush.clean(x, 0, error, Meaning::Angry),
+            None => brush.text(x, 0, "part of a host, or a glob   Enter keeps   Esc drops", Meaning::Dim),
+        };
+        return;
+    }
+    if let Some(note) = &model.note {
+        let meaning = if note.trouble { Meaning::Angry } else { Meaning::Notice };
+        brush.text(1, 0, &end_cut(note.text.as_str(), room, glyphs.ellipsis), meaning);
+        return;
+    }
+    if matches!(model.totals.phase, Phase::Finished | Phase::Stopped) {
+        let x = brush.text(1, 0, "The crawl is over.  ", Meaning::Notice);
+        let x = brush.text(x, 0, &scene.keymap.key_of(Action::Leave), Meaning::Key);
+        brush.text(x, 0, " leaves", Meaning::Notice);
+        return;
+    }
+    keys(scene, brush);
+}
+
+/// As many actions as fit, in the order of the keymap; help always.
+fn keys(scene: &Scene<'_>, brush: &mut Brush<'_>) {
+    let bindings = scene.keymap.bindings();
+    let words = |binding: &crate::tui::keymap::Binding| {
+        let key = binding.keys.first().map(ToString::to_string).unwrap_or_default();
+        binding.footer.clone().map(|footer| (key, footer))
+    };
+    let cost = |(key, footer): &(String, String)| key.width() + 1 + footer.width() + 2;
+    let help = bindings.iter().find(|binding| binding.action == Action::Help).and_then(words);
+    let reserved = help.as_ref().map_or(0, cost);
+    let mut left = usize::from(brush.width()).saturating_sub(reserved + 1);
+    let shown = bindings.iter().filter(|binding| binding.action != Action::Help).filter_map(words);
+    let fitting = shown.take_while(|item| {
+        let fits = cost(item) <= left;
+        left = left.saturating_sub(cost(item));
+        fits
+    });
+    let mut x = 1;
+    for (key, footer) in fitting.chain(help) {
+        x = brush.text(x, 0, &key, Meaning::Key) + 1;
+        x = brush.text(x, 0, &footer, Meaning::Text) + 2;
+    }
+}

@@ -1,0 +1,123 @@
+//! The help, made from the keymap, and the lines about simulated hosts.
+
+use tui_input::Input;
+use unicode_width::UnicodeWidthStr;
+
+use super::Scene;
+use super::prompt::with_caret;
+use crate::tui::format::end_cut;
+use crate::tui::keymap::{Binding, Group};
+use crate::tui::paint::Brush;
+use crate::tui::theme::{GlyphSet, Meaning};
+
+/// One line of the help.
+struct Line {
+    keys: String,
+    words: String,
+}
+
+/// Columns of the keys.
+const KEYS: u16 = 14;
+
+impl Line {
+    /// Adds an action's keys, as far as there is room.
+    fn add(&mut self, binding: &Binding) {
+        for key in binding.keys.iter().map(ToString::to_string) {
+            if self.keys.width() + key.width() < usize::from(KEYS) {
+                self.keys.push_str(if self.keys.is_empty() { "" } else { " " });
+                self.keys.push_str(&key);
+            }
+        }
+    }
+}
+
+/// Draws the keys; typing searches them.
+pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, search: &Input) {
+    let glyphs = brush.theme().glyphs;
+    let wanted = search.value().to_lowercase();
+    let title = if wanted.is_empty() {
+        String::from("help: hosts screen")
+    } else {
+        format!("help: {}", with_caret(search, glyphs))
+    };
+    let columns = columns(scene, &wanted);
+    let tallest = columns.iter().map(Vec::len).max().unwrap_or(0);
+    let height = u16::try_from(tallest).unwrap_or(u16::MAX).saturating_add(5);
+    let mut inside = brush.boxed(76, height, &title, "type to search   Esc close");
+    let states = states(glyphs);
+    // On low screens the meaning of the glyphs gives way to the keys.
+    let rows = if inside.height() > 14 { inside.height() - 2 } else { inside.height() };
+    let width = inside.width() / 2;
+    for (x, column) in [(0, 0), (width, 1)] {
+        let lines = columns.get(column).map(Vec::as_slice).unwrap_or_default();
+        for (y, line) in (0..rows).zip(lines) {
+            let mut part = inside.part(x, y, width.saturating_sub(1), 1);
+            if line.keys.is_empty() {
+                part.text(0, 0, &line.words, Meaning::Title);
+            } else {
+                part.text(0, 0, &line.keys, Meaning::Key);
+                part.text(KEYS, 0, &line.words, Meaning::Text);
+            }
+        }
+    }
+    if rows < inside.height() {
+        for (y, line) in (rows..inside.height()).zip(&states) {
+            inside.text(0, y, line, Meaning::Dim);
+        }
+    }
+}
+
+/// The two columns: moving and finding, acting and the rest.
+fn columns(scene: &Scene<'_>, wanted: &str) -> [Vec<Line>; 2] {
+    let mut columns = [Vec::new(), Vec::new()];
+    for (group, heading) in Group::ALL {
+        let mut lines: Vec<Line> = Vec::new();
+        for binding in scene.keymap.bindings().iter().filter(|binding| binding.group == group) {
+            match lines.last_mut() {
+                Some(line) if binding.help.is_empty() => line.add(binding),
+                _ => {
+                    let words = if scene.theme.glyphs.ellipsis == '…' {
+                        binding.help.clone()
+                    } else {
+                        binding.help.replace('…', "...")
+                    };
+                    let mut line = Line { keys: String::new(), words };
+                    line.add(binding);
+                    lines.push(line);
+                }
+            }
+        }
+        lines.retain(|line| line.words.to_lowercase().contains(wanted) || line.keys.contains(wanted));
+        let [left, right] = &mut columns;
+        let column = if matches!(group, Group::Move | Group::Find) { left } else { right };
+        if !lines.is_empty() {
+            column.push(Line { keys: String::new(), words: heading.to_owned() });
+            column.extend(lines);
+        }
+    }
+    columns
+}
+
+/// What the glyphs mean.
+fn states(g: &GlyphSet) -> [String; 2] {
+    [
+        format!(
+            "{} run {} wait {} back {} paused {} override {} stuck {} angry {} tail {} done",
+            g.run, g.wait, g.back, g.paused, g.overridden, g.stuck, g.angry, g.tail, g.done
+        ),
+        String::from("2345E: share of 2xx 3xx 4xx 5xx and errors in the last 5 min"),
+    ]
+}
+
+/// Draws the lines about simulated hosts.
+pub(super) fn legend(scene: &Scene<'_>, brush: &mut Brush<'_>) {
+    let lines = &scene.model.legend;
+    let longest = lines.iter().map(|line| line.as_str().width()).max().unwrap_or(0);
+    let width = u16::try_from(longest).unwrap_or(u16::MAX).saturating_add(4).clamp(40, 120);
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let mut inside = brush.boxed(width, height, "about these hosts", "Esc close");
+    let (room, ellipsis) = (usize::from(inside.width()), inside.theme().glyphs.ellipsis);
+    for (y, line) in (0..inside.height()).zip(lines) {
+        inside.text(0, y, &end_cut(line.as_str(), room, ellipsis), Meaning::Text);
+    }
+}
