@@ -1,0 +1,426 @@
+//! The screen's thread: joins keys, snapshots and the passing of time, and draws.
+//!
+//! Drawing may block for ever when nobody reads the terminal; it does so here, where that harms nothing
+//! but the picture. Everything the thread is told comes through one bounded queue: a sender of keys or
+//! snapshots waits while it is full, and the engine, which never waits for the screen, gathers changes
+//! meanwhile. Requests go out without waiting; a full queue refuses the key and says so.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::input::{self, Input, Source, Steering};
+use super::keymap::{Keymap, KeymapError};
+use super::model::Model;
+use super::terminal::{self, Device, Screen, Tty, UI_THREAD};
+use super::theme::{Surroundings, Theme, ThemeError};
+use super::update;
+use super::view::{self, Layout, Scene};
+use crate::clock::Clock;
+use crate::config::UiConfig;
+use crate::control::Mono;
+use crate::text::Clean;
+use crate::watch::{Request, Snapshot};
+
+/// Messages that may wait for the screen; whoever sends more waits.
+const INBOX_MAX: usize = 64;
+/// Messages taken in before the next frame at most.
+const BATCH_MAX: usize = 256;
+/// Countdowns move this often.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the dashboard is started with.
+#[derive(Debug)]
+pub struct TuiOptions {
+    /// The `[ui]` section.
+    pub ui: UiConfig,
+    /// The `[keys]` section.
+    pub keys: BTreeMap<String, String>,
+    /// The run's name, in the header.
+    pub run_name: Clean,
+    /// In a demo: one line about each simulated host.
+    pub demo_legend: Vec<Clean>,
+    /// Takes what is written to standard error while the screen is up; `None` = nothing keeps it.
+    pub log_file: Option<PathBuf>,
+}
+
+/// Why the dashboard cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum TuiError {
+    /// Keys cannot be bound as configured.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Keys(Vec<KeymapError>),
+    /// The theme cannot be used.
+    #[error(transparent)]
+    Theme(#[from] ThemeError),
+    /// The terminal cannot be used.
+    #[error("the terminal cannot be used; try --headless")]
+    Terminal(#[from] io::Error),
+}
+
+/// What the screen's thread is told.
+enum Message {
+    Snapshot(Arc<Snapshot>),
+    SnapshotsEnded,
+    Input(Input),
+    Interrupt,
+    Suspend(SyncSender<()>),
+    Resume,
+    Stop,
+}
+
+/// The owner's end of a running dashboard. Dropping it stops the dashboard, within a second.
+#[derive(Debug)]
+pub struct TuiHandle {
+    inbox: SyncSender<Message>,
+    stopping: Arc<AtomicBool>,
+    steering: Arc<Steering>,
+    // Locked for one write at a time; the pipe is written to from the owner only.
+    wake: Mutex<io::PipeWriter>,
+    done: Mutex<Receiver<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts the dashboard on threads of its own. The terminal must be available
+/// ([`super::terminal_available`]).
+pub fn spawn(
+    options: TuiOptions,
+    snapshots: mpsc::Receiver<Arc<Snapshot>>,
+    requests: mpsc::Sender<Request>,
+    clock: Arc<dyn Clock>,
+) -> Result<TuiHandle, TuiError> {
+    let keymap = Keymap::with_overrides(&options.keys).map_err(TuiError::Keys)?;
+    let theme = Theme::load(&options.ui.theme, options.ui.glyphs, Surroundings::read())?;
+    // The library's own reading of NO_COLOR would erase bold and reverse; our mono theme does it right.
+    crossterm::style::force_color_output(true);
+    terminal::install_panic_hook();
+    let tty = Tty::open(options.log_file)?;
+    let model = Model::new(options.run_name, options.demo_legend, clock.now());
+    let mut ui = Ui::new(tty, model, keymap, theme, options.ui.fps, requests.clone(), clock);
+    let (inbox, messages) = sync_channel(INBOX_MAX);
+    let (done_sender, done) = sync_channel(1);
+    let stopping = Arc::new(AtomicBool::new(false));
+    let steering = Arc::new(Steering::default());
+    let (wake_reader, wake) = input::wake_pipe()?;
+    ui.stopping = Arc::clone(&stopping);
+    ui.screen.enter()?;
+
+    let thread = std::thread::Builder::new().name(UI_THREAD.to_owned()).spawn(move || {
+        // A panic here is the screen's end, not the crawl's: the hook restores the terminal.
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || ui.run(&messages)));
+        if ran.is_err() {
+            let _ = requests.blocking_send(Request::TerminalGone);
+        }
+        let _ = done_sender.try_send(());
+    })?;
+    // These two end when the screen's thread has: their next message finds nobody.
+    let keys = inbox.clone();
+    let steered = Arc::clone(&steering);
+    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
+        let stdin = io::stdin();
+        let source = Source {
+            keys: stdin.as_fd(),
+            wake: &wake_reader,
+            steering: &steered,
+            size: terminal::terminal_size,
+            is_foreground: terminal::is_foreground,
+        };
+        input::read(&source, |input| keys.send(Message::Input(input)).is_ok());
+    })?;
+    let snapshot_inbox = inbox.clone();
+    std::thread::Builder::new().name("snapshots".to_owned()).spawn(move || {
+        let mut snapshots = snapshots;
+        while let Some(snapshot) = snapshots.blocking_recv() {
+            if snapshot_inbox.send(Message::Snapshot(snapshot)).is_err() {
+                return;
+            }
+        }
+        let _ = snapshot_inbox.send(Message::SnapshotsEnded);
+    })?;
+    Ok(TuiHandle { inbox, stopping, steering, wake: Mutex::new(wake), done: Mutex::new(done), thread: Some(thread) })
+}
+
+impl TuiHandle {
+    /// Ends the dashboard and restores the terminal, waiting at most `deadline`: the thread may be stuck
+    /// writing to a terminal that nobody reads. Gives whether it ended in time; if not, the terminal's
+    /// modes are restored all the same, without writing to it.
+    pub fn stop(mut self, deadline: Duration) -> bool {
+        self.end(deadline)
+    }
+
+    /// Whether the screen's thread is still at work: it ends by itself when the terminal is gone.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// A Ctrl-C that came as a signal: it counts as the key.
+    pub fn interrupt(&self) {
+        // A full inbox means that the screen is stuck; then no dialog could be seen anyway.
+        let _ = self.inbox.try_send(Message::Interrupt);
+    }
+
+    /// Gives the terminal back before the process is stopped (SIGTSTP from outside), waiting at most
+    /// `deadline`. Gives whether it was done.
+    pub fn suspend(&self, deadline: Duration) -> bool {
+        self.steering.paused.store(true, Ordering::Release);
+        self.wake();
+        let (sender, receiver) = sync_channel(1);
+        self.inbox.try_send(Message::Suspend(sender)).is_ok() && receiver.recv_timeout(deadline).is_ok()
+    }
+
+    /// The process goes on (SIGCONT): the screen is entered again once the terminal is ours, and redrawn.
+    pub fn resume(&self) {
+        self.steering.paused.store(false, Ordering::Release);
+        self.wake();
+        let _ = self.inbox.try_send(Message::Resume);
+    }
+
+    /// Lets the key thread look at what changed.
+    fn wake(&self) {
+        let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = wake.write_all(b"!");
+    }
+
+    /// See [`TuiHandle::stop`].
+    fn end(&mut self, deadline: Duration) -> bool {
+        let Some(thread) = self.thread.take() else { return true };
+        self.stopping.store(true, Ordering::Release);
+        self.steering.stop.store(true, Ordering::Release);
+        self.wake();
+        let _ = self.inbox.try_send(Message::Stop);
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(deadline);
+        let ended = !matches!(done, Err(RecvTimeoutError::Timeout));
+        if ended {
+            // Its panics were caught and told inside.
+            let _ = thread.join();
+        }
+        terminal::restore(false);
+        ended
+    }
+}
+
+impl Drop for TuiHandle {
+    fn drop(&mut self) {
+        self.end(SECOND);
+    }
+}
+
+/// What comes after a message.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Go,
+    End,
+}
+
+/// The screen's thread, apart from where its messages come from.
+struct Ui<D: Device> {
+    screen: Screen<D>,
+    model: Model,
+    keymap: Keymap,
+    theme: Theme,
+    frame: Duration,
+    requests: mpsc::Sender<Request>,
+    /// Drain and stop that found the engine's queue full: sent as soon as there is room. At most 4.
+    outbox: VecDeque<Request>,
+    clock: Arc<dyn Clock>,
+    stopping: Arc<AtomicBool>,
+    drawn_at: Option<Mono>,
+    /// Something changed since the last frame.
+    dirty: bool,
+    /// A key was pressed: draw at once.
+    urgent: bool,
+    /// The terminal was given back for a while.
+    suspended: bool,
+    /// It may be taken again once it is ours.
+    resuming: bool,
+}
+
+impl<D: Device> Ui<D> {
+    fn new(
+        device: D,
+        model: Model,
+        keymap: Keymap,
+        theme: Theme,
+        fps: u32,
+        requests: mpsc::Sender<Request>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            screen: Screen::new(device),
+            model,
+            keymap,
+            theme,
+            frame: SECOND / fps.clamp(1, 30),
+            requests,
+            outbox: VecDeque::new(),
+            clock,
+            stopping: Arc::new(AtomicBool::new(false)),
+            drawn_at: None,
+            dirty: true,
+            urgent: false,
+            suspended: false,
+            resuming: false,
+        }
+    }
+
+    /// Until the end: stop, hang-up, or nobody left to tell anything.
+    fn run(&mut self, messages: &Receiver<Message>) {
+        loop {
+            let mut next = match messages.recv_timeout(self.wait()) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => Next::Go,
+                Err(RecvTimeoutError::Disconnected) => Next::End,
+            };
+            // What has piled up is one frame's worth, not many.
+            for _ in 0..BATCH_MAX {
+                let Ok(message) = messages.try_recv() else { break };
+                if next == Next::Go {
+                    next = self.take(message);
+                }
+            }
+            if next == Next::End || self.stopping.load(Ordering::Acquire) {
+                self.screen.leave();
+                return;
+            }
+            self.flush_outbox();
+            self.return_to_foreground();
+            if self.draw_if_due().is_err() {
+                self.gone();
+                return;
+            }
+        }
+    }
+
+    /// How long there is nothing to do.
+    fn wait(&self) -> Duration {
+        let Some(drawn_at) = self.drawn_at else { return Duration::ZERO };
+        if self.suspended {
+            return SECOND;
+        }
+        let pause = if self.dirty { self.frame } else { SECOND };
+        // A millisecond more, so that the frame is due when the wait is over.
+        drawn_at.after(pause).since(self.clock.now()) + Duration::from_millis(1)
+    }
+
+    /// Takes a message in.
+    fn take(&mut self, message: Message) -> Next {
+        let now = self.clock.now();
+        match message {
+            Message::Snapshot(snapshot) => {
+                self.model.apply(Arc::unwrap_or_clone(snapshot), now);
+                self.dirty = true;
+            }
+            Message::SnapshotsEnded => {
+                self.model.ended = true;
+                self.dirty = true;
+            }
+            Message::Input(Input::Key(key)) => {
+                let requests = update::key(&mut self.model, key, &self.keymap, now);
+                self.send(requests, now);
+                self.urgent = true;
+            }
+            Message::Input(Input::Resized) => self.urgent = true,
+            Message::Input(Input::Gone) => {
+                self.gone();
+                return Next::End;
+            }
+            Message::Interrupt => {
+                let requests = update::interrupt(&mut self.model, now);
+                self.send(requests, now);
+                self.urgent = true;
+            }
+            Message::Suspend(told) => {
+                self.screen.leave();
+                (self.suspended, self.resuming) = (true, false);
+                let _ = told.try_send(());
+            }
+            Message::Resume => self.resuming = self.suspended,
+            Message::Stop => return Next::End,
+        }
+        Next::Go
+    }
+
+    /// The terminal is gone: nothing more is written to it, and the engine is told.
+    fn gone(&mut self) {
+        self.screen.abandon();
+        // This thread has nothing else to do, so it may wait for room in the engine's queue.
+        let _ = self.requests.blocking_send(Request::TerminalGone);
+    }
+
+    /// Sends requests without waiting.
+    fn send(&mut self, requests: Vec<Request>, now: Mono) {
+        for request in requests {
+            match self.requests.try_send(request) {
+                Ok(()) => {}
+                Err(mpsc::error::TrySendError::Full(request @ Request::Act { .. })) => {
+                    let _ = request;
+                    self.model.complain("the engine is busy: this key was not taken, press it again", now);
+                }
+                Err(mpsc::error::TrySendError::Full(request)) => {
+                    if self.outbox.len() < 4 {
+                        self.outbox.push_back(request);
+                    }
+                }
+                Err(mpsc::error::TrySendError::Closed(_)) => {
+                    self.model.ended = true;
+                    self.model.complain("the engine has ended", now);
+                }
+            }
+        }
+    }
+
+    /// Tries again what had no room.
+    fn flush_outbox(&mut self) {
+        while let Some(request) = self.outbox.pop_front() {
+            if let Err(mpsc::error::TrySendError::Full(request)) = self.requests.try_send(request) {
+                self.outbox.push_front(request);
+                return;
+            }
+        }
+    }
+
+    /// After a suspend: takes the terminal again once it is ours.
+    fn return_to_foreground(&mut self) {
+        if self.suspended && self.resuming && self.screen.is_foreground() && self.screen.enter().is_ok() {
+            (self.suspended, self.resuming) = (false, false);
+            (self.dirty, self.urgent) = (true, true);
+        }
+    }
+
+    /// Draws if it is time to.
+    fn draw_if_due(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        let since = self.drawn_at.map(|drawn_at| now.since(drawn_at));
+        let due = match since {
+            None => true,
+            Some(since) => self.urgent || self.dirty && since >= self.frame || since >= SECOND,
+        };
+        if !due || self.suspended {
+            return Ok(());
+        }
+        update::tick(&mut self.model, now);
+        self.model.size = self.screen.size();
+        self.model.page = usize::from(Layout::of(self.model.size, self.model.log_open).table);
+        self.model.sort_if_due(now, &*self.clock);
+        self.model.settle_cursor();
+        if std::mem::take(&mut self.model.from_scratch) {
+            self.screen.forget();
+        }
+        let scene = Scene { model: &self.model, keymap: &self.keymap, theme: &self.theme, now };
+        self.screen.draw(self.model.size, |buffer| view::draw(&scene, buffer))?;
+        self.drawn_at = Some(now);
+        (self.dirty, self.urgent) = (false, false);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
