@@ -15,6 +15,8 @@
 //! * [`cli`] — what can be typed; [`commands`] — the commands that need no engine.
 //! * [`headless`] — status lines when there is no terminal.
 //! * [`watch`] — what passes between the engine and whoever watches it.
+//! * [`session`] — one crawl wired together; [`signals`] — signals become requests; [`launch`] — from what was
+//!   typed to a session.
 //! * [`tui`] — the dashboard: sees snapshots, sends requests, holds nothing up.
 
 pub mod cli;

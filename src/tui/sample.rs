@@ -174,5 +174,6 @@ pub fn snapshot() -> Snapshot {
             line(10, Who::Controller, "api.gazet.test", "429, Retry-After 120 s: hold 2 m, rate 0.50 to 0.25/s"),
         ],
         answers: Vec::new(),
+        notices: Vec::new(),
     }
 }
