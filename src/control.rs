@@ -24,6 +24,7 @@ pub mod policy;
 pub mod retry_after;
 pub mod snapshot;
 mod sweep;
+mod tell;
 pub mod time;
 mod view;
 mod wake_queue;

@@ -24,6 +24,9 @@ pub fn report(mut snapshots: mpsc::Receiver<Arc<Snapshot>>, mut out: impl Write)
     let mut last = None;
     let mut readable = true;
     while let Some(snapshot) = snapshots.blocking_recv() {
+        for notice in &snapshot.notices {
+            readable = readable && write_line(&mut out, notice.as_str());
+        }
         if readable && let Some(line) = teller.line(&snapshot) {
             readable = write_line(&mut out, &line);
         }
@@ -171,6 +174,7 @@ mod tests {
             changed: Vec::new(),
             log: Vec::new(),
             answers: Vec::new(),
+            notices: Vec::new(),
         })
     }
 

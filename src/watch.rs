@@ -118,6 +118,9 @@ pub struct Snapshot {
     pub log: Vec<LogLine>,
     /// Answers to requests since the last snapshot.
     pub answers: Vec<ActAnswer>,
+    /// Lines for whoever has no screen: bad input lines, URLs that were refused; at most
+    /// [`LOG_LINES_MAX`], the rest is in the journal.
+    pub notices: Vec<Clean>,
 }
 
 /// What a watcher may ask for.

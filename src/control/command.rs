@@ -90,30 +90,65 @@ pub enum WakeEven {
 
 /// An override in force.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(from = "SettingRecord", into = "SettingRecord")]
 pub struct Override {
     /// Rate in tokens per second, if set.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Capacity in tokens, if set.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
     /// When it was set.
-    #[serde(skip)]
     pub since: Mono,
     /// When it lapses; `None` = when somebody drops it.
-    #[serde(skip)]
     pub until: Option<Mono>,
 }
 
 /// A pause in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "SettingRecord", into = "SettingRecord")]
 pub struct Pause {
     /// When it was set.
-    #[serde(skip)]
     pub since: Mono,
     /// When it ends by itself; `None` = when somebody resumes.
-    #[serde(skip)]
     pub until: Option<Mono>,
+}
+
+/// An override or a pause as the journal writes it: with its lifetime, since moments mean nothing there.
+#[derive(Serialize, Deserialize)]
+struct SettingRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    capacity: Option<f64>,
+    /// Seconds from when it was set to when it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lifetime_seconds: Option<f64>,
+}
+
+impl From<Override> for SettingRecord {
+    fn from(one: Override) -> Self {
+        let lifetime_seconds = one.until.map(|until| until.secs_since(one.since));
+        Self { rate: one.rate, capacity: one.capacity, lifetime_seconds }
+    }
+}
+
+impl From<SettingRecord> for Override {
+    fn from(record: SettingRecord) -> Self {
+        let until = record.lifetime_seconds.map(Mono::from_secs_f64);
+        Self { rate: record.rate, capacity: record.capacity, since: Mono::ZERO, until }
+    }
+}
+
+impl From<Pause> for SettingRecord {
+    fn from(one: Pause) -> Self {
+        let lifetime_seconds = one.until.map(|until| until.secs_since(one.since));
+        Self { rate: None, capacity: None, lifetime_seconds }
+    }
+}
+
+impl From<SettingRecord> for Pause {
+    fn from(record: SettingRecord) -> Self {
+        Self { since: Mono::ZERO, until: record.lifetime_seconds.map(Mono::from_secs_f64) }
+    }
 }
 
 /// All that the operator set on one host: what undo restores.

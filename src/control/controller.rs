@@ -10,13 +10,15 @@ use super::backoff::Jitter;
 use super::bucket::Bucket;
 use super::eta::Outlook;
 use super::history::History;
-use super::hold::Ruling;
 use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, LaneQueue, Slot, Standing, cost_of};
 use super::wake_queue::{Ticket, WakeQueue};
 use super::{
-    Answer, Code, Decision, FailureCode, Hold, HoldReason, HostCounts, HostId, HostState, Lane, Mono, Original,
-    Outcome, Policy, PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
+    Answer, Code, Decision, FailureCode, HoldReason, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome,
+    Policy, PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
 };
+
+/// What the global bucket saves up at most, in seconds of its rate (at least one token).
+const GLOBAL_BURST_SECS: f64 = 0.02;
 
 /// Permission to make one wire request now.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -73,9 +75,9 @@ impl Controller {
         if settings.policies.is_empty() {
             settings.policies.push(Policy::default());
         }
-        // The global bucket never saves up more than a second's worth, and always lets one token through.
+        // The global bucket saves up next to nothing: what 20 ms bring, so that a timer's lateness costs no rate.
         let global = settings.global_rate.map(|rate| {
-            let target = Original { rate, capacity: rate.max(1.0) };
+            let target = Original { rate, capacity: (rate * GLOBAL_BURST_SECS).max(1.0) };
             Bucket::full(Shape::TokenBucket, target, Mono::ZERO)
         });
         Self {
@@ -328,32 +330,6 @@ impl Controller {
         Judgement { outcome, give_up }
     }
 
-    /// Writes down what an answer changed.
-    fn tell(&mut self, now: Mono, answer: &Answer, ruling: &Ruling, shift: Option<super::adaptive::Shift>) {
-        let host = Some(answer.host);
-        if let Some((before, after)) = ruling.held {
-            let who = if after.reason.server_asked() { Who::Server } else { Who::Controller };
-            let left = before.map_or(0.0, |hold| hold.until.secs_since(now));
-            let (before, until) = (Value::Number(left), Value::Number(after.until.secs_since(now)));
-            self.decide(now, who, host, What::Hold, before, until, hold_reason(&after, answer));
-        }
-        if ruling.opened {
-            let why = format!("probe answered {}", ruling.outcome.as_str());
-            self.decide(now, Who::Controller, host, What::Open, Value::None, Value::None, why);
-        }
-        let Some(shift) = shift else { return };
-        let why = reason_of_shift(answer, ruling.outcome);
-        let original = self.original_of(answer.host, answer.lane);
-        if tells(shift.before.rate, shift.after.rate, original.rate) {
-            let (before, after) = (Value::Number(shift.before.rate), Value::Number(shift.after.rate));
-            self.decide(now, Who::Controller, host, What::Rate, before, after, why.clone());
-        }
-        if tells(shift.before.capacity, shift.after.capacity, original.capacity) {
-            let (before, after) = (Value::Number(shift.before.capacity), Value::Number(shift.after.capacity));
-            self.decide(now, Who::Controller, host, What::Capacity, before, after, why);
-        }
-    }
-
     /// Holds a host until `until`, since a robots.txt of its cannot be had: complete disallow while it lasts.
     pub fn robots_unreachable(&mut self, now: Mono, host: HostId, until: Mono, why: &str) {
         let Some(hot) = self.heat(now, host) else { return };
@@ -487,12 +463,6 @@ impl Controller {
         &self.settings.policies[usize::from(slot.policy.0)]
     }
 
-    fn original_of(&self, host: HostId, lane: Lane) -> Original {
-        let policy = self.policy_of(host);
-        let endpoint = usize::from(lane.0).checked_sub(1).and_then(|endpoint| policy.endpoints.get(endpoint));
-        endpoint.map_or(policy.original, |endpoint| endpoint.original)
-    }
-
     #[expect(clippy::too_many_arguments, reason = "the fields of one decision, in the journal's order")]
     pub(super) fn decide(
         &mut self,
@@ -594,40 +564,5 @@ fn signal_of(outcome: Outcome) -> Signal {
         | Outcome::AddressRefused
         | Outcome::RobotsDenied
         | Outcome::Local => Signal::Neutral,
-    }
-}
-
-/// Whether a change is worth a line: every fall, and a rise that passes a power of 1.1 or arrives.
-fn tells(before: f64, after: f64, original: f64) -> bool {
-    let step = |value: f64| (value.max(1e-9).ln() / 1.1_f64.ln()).floor();
-    after < before || (after > before && (after >= original || step(after) > step(before)))
-}
-
-fn hold_reason(hold: &Hold, answer: &Answer) -> String {
-    match hold.reason {
-        HoldReason::RetryAfter { asked, capped } => {
-            let status = status_text(answer);
-            let asked = asked.as_secs_f64();
-            let cap = if capped { ", capped by retry_after_max" } else { "" };
-            format!("{status}, server asked to retry after {asked} s{cap}")
-        }
-        HoldReason::Throttled => format!("{} without Retry-After", status_text(answer)),
-        HoldReason::Refused => format!("{}: a run of refusals", status_text(answer)),
-        HoldReason::Network(outcome) => format!("connection trouble: {}", outcome.as_str()),
-        HoldReason::RobotsUnreachable => String::from("robots.txt unreachable"),
-    }
-}
-
-fn status_text(answer: &Answer) -> String {
-    match answer.verdict {
-        Verdict::Status(status) => status.to_string(),
-        Verdict::Failed(outcome) => outcome.as_str().to_owned(),
-    }
-}
-
-fn reason_of_shift(answer: &Answer, outcome: Outcome) -> String {
-    match answer.lane.0 {
-        0 => format!("{} ({})", outcome.as_str(), status_text(answer)),
-        lane => format!("{} ({}) on endpoint {lane}", outcome.as_str(), status_text(answer)),
     }
 }

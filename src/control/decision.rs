@@ -44,6 +44,10 @@ pub enum What {
     Rate,
     /// The adaptive capacity changed; tokens.
     Capacity,
+    /// The adaptive rate of an endpoint changed.
+    EndpointRate,
+    /// The adaptive capacity of an endpoint changed.
+    EndpointCapacity,
     /// A hold began or was lengthened; before and after: seconds from now.
     Hold,
     /// A hold ended by the operator's wake.

@@ -91,6 +91,8 @@ pub(super) struct Layer {
     pub(super) bucket: Bucket,
     pub(super) adaptive: Adaptive,
     pub(super) original: Original,
+    /// What the journal was told last.
+    pub(super) told: Original,
 }
 
 impl Layer {
@@ -99,6 +101,7 @@ impl Layer {
             bucket: Bucket::full(policy.shape, original, now),
             adaptive: Adaptive::new(policy.kind, original),
             original,
+            told: original,
         }
     }
 }

@@ -141,6 +141,7 @@ impl Controller {
                     layer.adaptive.reset(now, &bounds);
                     let target = layer.adaptive.target(now);
                     layer.bucket.set_target(now, target);
+                    layer.told = target;
                 }
                 let original = hot.layer.original;
                 self.set_operator(host, after);

@@ -52,6 +52,7 @@ fn write_text(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let never_slowed = summary.hosts.iter().filter(calm).count();
     writeln!(out, "hosts     {}, never slowed {never_slowed}", summary.hosts.len())?;
     write_worst(out, summary)?;
+    write_mishaps(out, summary)?;
     write_acts(out, summary)?;
     if summary.damage.lines > 0 {
         writeln!(out, "damage    {} lines of the journal cannot be read:", summary.damage.lines)?;
@@ -86,6 +87,37 @@ fn write_worst(out: &mut String, summary: &Summary) -> std::fmt::Result {
         writeln!(out, "  and {} more", worst.len() - HOSTS_SHOWN)?;
     }
     Ok(())
+}
+
+/// URLs without an answer, and lines that were none: named, up to a bound.
+fn write_mishaps(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let mishaps = &summary.mishaps;
+    let urls = [("failed", &mishaps.failed, summary.urls_failed), ("skipped", &mishaps.skipped, summary.urls_skipped)];
+    for (word, named, all) in urls {
+        if named.is_empty() {
+            continue;
+        }
+        writeln!(out, "{word}")?;
+        for (url, why) in named {
+            writeln!(out, "  {url}  {why}")?;
+        }
+        write_rest(out, named.len(), all)?;
+    }
+    if !mishaps.bad_lines.is_empty() {
+        writeln!(out, "bad lines")?;
+        for line in &mishaps.bad_lines {
+            writeln!(out, "  {line}")?;
+        }
+        write_rest(out, mishaps.bad_lines.len(), mishaps.bad_lines_seen)?;
+    }
+    Ok(())
+}
+
+fn write_rest(out: &mut String, named: usize, all: u64) -> std::fmt::Result {
+    match all.saturating_sub(named as u64) {
+        0 => Ok(()),
+        rest => writeln!(out, "  and {rest} more, in events.jsonl"),
+    }
 }
 
 fn write_acts(out: &mut String, summary: &Summary) -> std::fmt::Result {

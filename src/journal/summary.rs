@@ -68,9 +68,45 @@ pub struct Summary {
     /// The whole crawl was halted at the end.
     #[serde(skip)]
     pub halted: bool,
+    /// The first URLs that were given up, that were never sent, and input lines that were no URL.
+    #[serde(skip)]
+    pub mishaps: Mishaps,
     /// Where the journal is.
     #[serde(skip)]
     pub dir: PathBuf,
+}
+
+/// What of each kind of mishap is named one by one; all stand in `events.jsonl`.
+pub const MISHAPS_NAMED: usize = 20;
+
+/// URLs that got no answer, and lines that were no URL: the first [`MISHAPS_NAMED`] of each kind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Mishaps {
+    /// URLs given up: URL and reason.
+    pub failed: Vec<(Clean, Clean)>,
+    /// URLs never sent: URL and reason.
+    pub skipped: Vec<(Clean, Clean)>,
+    /// Input lines: `FILE:LINE: reason`.
+    pub bad_lines: Vec<Clean>,
+    /// How many bad lines there were.
+    pub bad_lines_seen: u64,
+}
+
+impl Mishaps {
+    fn note(&mut self, what: What, event: &EventRecord) {
+        let named = || (event.url.clone().unwrap_or_default(), event.why.clone());
+        match what {
+            What::UrlFailed if self.failed.len() < MISHAPS_NAMED => self.failed.push(named()),
+            What::UrlSkipped if self.skipped.len() < MISHAPS_NAMED => self.skipped.push(named()),
+            What::BadInput => {
+                self.bad_lines_seen += 1;
+                if self.bad_lines.len() < MISHAPS_NAMED {
+                    self.bad_lines.push(event.why.clone());
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// One host in numbers.
@@ -251,6 +287,7 @@ impl Reading {
             self.now = Some((mono, event.time));
         }
         self.count_urls(what, &event.after);
+        self.summary.mishaps.note(what, &event);
         match what {
             What::Halt => self.summary.halted = true,
             What::GoOn => self.summary.halted = false,

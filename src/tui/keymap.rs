@@ -86,7 +86,7 @@ pub struct Binding {
     pub group: Group,
     /// Words on the footer line, if it stands there.
     pub footer: Option<String>,
-    /// Words in the help.
+    /// Words in the help; empty = it stands with the action before it.
     pub help: String,
 }
 
@@ -154,6 +154,7 @@ struct RawBinding {
     keys: Vec<String>,
     group: Group,
     footer: Option<String>,
+    #[serde(default)]
     help: String,
 }
 

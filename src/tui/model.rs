@@ -164,6 +164,10 @@ impl Model {
                 self.put(row);
             }
         }
+        if self.cursor.is_none() && self.frozen.is_none() {
+            // The first selection is what stands first, not what came first.
+            self.order.sort(&self.rows);
+        }
         self.unseen = if self.log_open { 0 } else { self.unseen.saturating_add(snapshot.log.len()) };
         for line in snapshot.log {
             if self.log.len() == LOG_MAX {

@@ -158,7 +158,7 @@ pub fn snapshot() -> Snapshot {
             requests: 1_300_120,
             rate_now: 11.8,
             rate_15m: 12.4,
-            rate_history: (0..60_u8).map(|i| 8.0 + f32::from(i * 7 % 13) * 0.5).collect(),
+            rate_history: (0..60_u16).map(|i| 8.0 + f32::from(i * 7 % 13) * 0.5).collect(),
             classes: [910, 40, 30, 10, 10],
             halted: false,
             stopped_because: None,
@@ -174,5 +174,6 @@ pub fn snapshot() -> Snapshot {
             line(10, Who::Controller, "api.gazet.test", "429, Retry-After 120 s: hold 2 m, rate 0.50 to 0.25/s"),
         ],
         answers: Vec::new(),
+        notices: Vec::new(),
     }
 }

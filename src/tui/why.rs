@@ -4,21 +4,26 @@
 
 use std::time::Duration;
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::clock::Wall;
-use crate::control::{Concern, ConcernKind, Evidence, HoldReason, HostView, Limiting, Mono, Outcome};
+use crate::control::{Concern, Evidence, HoldReason, HostView, Limiting, Mono, Outcome};
 
-use super::format::{age, asked, rate};
+use super::format::{age, asked, end_cut, rate};
 
-/// What a row says: its concern, pause, override, hold and limiting cause, joined by `dot`, as far as
-/// they apply. The first part fits 15 columns; a narrow table shows little more than that.
-pub fn why(view: &HostView, now: Mono, wall: Wall, dot: &str, times: &str) -> String {
+/// Columns that every first part fits.
+pub const NARROW: usize = 16;
+
+/// What a row says, in parts: its concern, pause, override, hold and limiting cause, as far as they
+/// apply. The first part of each fits [`NARROW`] columns.
+pub fn parts(view: &HostView, now: Mono, wall: Wall, times: &str) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(concern) = view.concern {
-        parts.push(concern_words(&concern, now, times));
+        parts.extend(concern_words(&concern, now, times));
     }
-    let forgotten = |kind| view.concern.is_some_and(|concern| concern.kind == ConcernKind::Forgotten && kind);
+    let evidence = view.concern.map(|concern| concern.evidence);
     if let Some(pause) = view.pause {
-        if !forgotten(matches!(view.concern.map(|c| c.evidence), Some(Evidence::PausedSince(_)))) {
+        if !matches!(evidence, Some(Evidence::PausedSince(_))) {
             parts.push(format!("PAUSED you {}", age(now.since(pause.since))));
         }
         if let Some(until) = pause.until {
@@ -26,54 +31,73 @@ pub fn why(view: &HostView, now: Mono, wall: Wall, dot: &str, times: &str) -> St
         }
     }
     if let Some(overriding) = view.overriding {
-        parts.push(match overriding.until {
-            Some(until) => format!("OVERRIDE {} left", age(until.since(now))),
-            None => format!("OVERRIDE {}", age(now.since(overriding.since))),
-        });
+        match overriding.until {
+            Some(until) => parts.extend([format!("OVERRIDE {}", age(until.since(now))), String::from("then auto")]),
+            None if matches!(evidence, Some(Evidence::OverriddenSince(_))) => {}
+            None => {
+                parts.extend([String::from("OVERRIDE"), format!("set {} ago", age(now.since(overriding.since)))]);
+            }
+        }
     }
     let held = view.hold.filter(|hold| hold.until > now);
     if let Some(hold) = held {
-        parts.push(hold_words(hold.reason));
-        if view.limiting == Limiting::Held {
-            let until = wall.after(hold.until.since(now));
-            parts.push(format!("until {}", until.time_of_day()));
-        }
+        parts.extend(hold_words(hold.reason));
+        parts.push(format!("until {}", wall.after(hold.until.since(now)).time_of_day()));
     }
-    if let Some(words) = limiting_words(view, held.is_some()) {
-        parts.push(words);
-    }
+    parts.extend(limiting_words(view, held.is_some()));
     if view.cold && view.requests > 0 && view.overriding.is_none() {
         parts.push(String::from("cold start"));
     }
-    parts.join(&format!(" {dot} "))
+    parts
+}
+
+/// As many whole parts as fit `width`, joined by `dot`; the first is cut if it does not fit.
+pub fn join(parts: &[String], width: usize, dot: &str, ellipsis: char) -> String {
+    let mut words = String::new();
+    for part in parts {
+        let more = if words.is_empty() { part.clone() } else { format!("{words} {dot} {part}") };
+        if !words.is_empty() && more.width() > width {
+            break;
+        }
+        words = more;
+    }
+    end_cut(&words, width, ellipsis)
 }
 
 /// A concern in a few words.
-fn concern_words(concern: &Concern, now: Mono, times: &str) -> String {
+fn concern_words(concern: &Concern, now: Mono, times: &str) -> Vec<String> {
     let word = concern.kind.as_str();
     match concern.evidence {
-        Evidence::NoSuccess { since, last } => match last {
-            Some(outcome) => format!("{word} {} no ok, {}", age(now.since(since)), outcome_words(outcome)),
-            None => format!("{word} {} no ok", age(now.since(since))),
-        },
-        Evidence::Refusals { count, of, status } => format!("{word} {status} {times}{count} of {of}"),
-        Evidence::LongRetryAfter { asked: wait } => format!("{word} asked {}", asked(wait)),
-        Evidence::Blocked { run } => format!("{word} blocked {times}{run}"),
-        Evidence::Later { eta } => format!("{word} {} left", age(eta)),
-        Evidence::PausedSince(since) => format!("{word} pause {}", age(now.since(since))),
-        Evidence::OverriddenSince(since) => format!("{word} override {}", age(now.since(since))),
+        Evidence::NoSuccess { since, last } => {
+            let mut words = vec![format!("{word} {} no ok", age(now.since(since)))];
+            words.extend(last.map(|outcome| outcome_words(outcome).to_owned()));
+            words
+        }
+        Evidence::Refusals { count, of, status } => {
+            vec![format!("{word} {status} {times}{count}"), format!("of {of} in 5 min")]
+        }
+        Evidence::LongRetryAfter { asked: wait } => vec![format!("{word} asked {}", asked(wait))],
+        Evidence::Blocked { run } => vec![format!("{word} block {times}{run}")],
+        Evidence::Later { eta } => vec![format!("{word} {} left", age(eta))],
+        Evidence::PausedSince(since) => vec![String::from(word), format!("PAUSED you {}", age(now.since(since)))],
+        Evidence::OverriddenSince(since) => {
+            vec![String::from(word), format!("OVERRIDE set {} ago", age(now.since(since)))]
+        }
     }
 }
 
 /// A hold's reason in a few words.
-fn hold_words(reason: HoldReason) -> String {
+fn hold_words(reason: HoldReason) -> Vec<String> {
     match reason {
-        HoldReason::RetryAfter { asked: wait, capped: false } => format!("Retry-After {}", asked(wait)),
-        HoldReason::RetryAfter { asked: wait, capped: true } => format!("Retry-After capped from {}", asked(wait)),
-        HoldReason::Throttled => String::from("429, backing off"),
-        HoldReason::Refused => String::from("403, backing off"),
-        HoldReason::Network(outcome) => format!("{}, backing off", outcome_words(outcome)),
-        HoldReason::RobotsUnreachable => String::from("robots.txt out of reach"),
+        HoldReason::RetryAfter { asked: wait, capped } => {
+            let mut words = vec![format!("Retry-After {}", asked(wait))];
+            words.extend(capped.then(|| String::from("capped")));
+            words
+        }
+        HoldReason::Throttled => vec![String::from("429 backing off")],
+        HoldReason::Refused => vec![String::from("403 backing off")],
+        HoldReason::Network(outcome) => vec![format!("{} backing off", outcome_words(outcome))],
+        HoldReason::RobotsUnreachable => vec![String::from("robots.txt away"), String::from("cannot be had")],
     }
 }
 
@@ -88,13 +112,13 @@ fn limiting_words(view: &HostView, held: bool) -> Option<String> {
         Limiting::NoTokens => String::from("no tokens"),
         Limiting::RobotsDelay => match view.crawl_delay {
             Some((delay, capped)) => {
-                format!("robots delay {}{}", seconds(delay), if capped { ", capped" } else { "" })
+                format!("robots delay {}{}", seconds(delay), if capped { " (capped)" } else { "" })
             }
             None => String::from("robots delay"),
         },
         Limiting::RobotsPending => String::from("asks robots.txt"),
         Limiting::Halted => String::from("crawl halted"),
-        Limiting::Connections => String::from("all connections busy"),
+        Limiting::Connections => String::from("connections busy"),
         Limiting::NothingQueued => String::from("nothing queued"),
         Limiting::RequestLimit => String::from("request limit"),
         Limiting::GlobalRate => String::from("global rate"),
@@ -104,9 +128,9 @@ fn limiting_words(view: &HostView, held: bool) -> Option<String> {
 /// Seconds, with a fraction only where there is one.
 fn seconds(duration: Duration) -> String {
     if duration.subsec_nanos() == 0 {
-        format!("{} s", duration.as_secs())
+        format!("{}s", duration.as_secs())
     } else {
-        format!("{} s", rate(duration.as_secs_f64()))
+        format!("{}s", rate(duration.as_secs_f64()))
     }
 }
 
@@ -139,7 +163,7 @@ fn outcome_words(outcome: Outcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{Hold, Override, Pause};
+    use crate::control::{ConcernKind, Hold, Override, Pause};
     use crate::tui::sample;
 
     const NOW: Mono = Mono::from_nanos(10_000_000_000_000);
@@ -147,7 +171,7 @@ mod tests {
     fn words(change: impl FnOnce(&mut HostView)) -> String {
         let mut view = sample::view(0);
         change(&mut view);
-        why(&view, NOW, Wall(0), "·", "×")
+        join(&parts(&view, NOW, Wall(0), "×"), 200, "·", '…')
     }
 
     #[test]
@@ -155,12 +179,12 @@ mod tests {
         let hold = Hold { until: NOW.after_secs(118.0), since: NOW, reason: HoldReason::Throttled };
         for (limiting, expected) in [
             (Limiting::NoTokens, "no tokens"),
-            (Limiting::Held, "429, backing off · until 00:01:58"),
-            (Limiting::RobotsDelay, "robots delay 5 s"),
+            (Limiting::Held, "429 backing off · until 00:01:58"),
+            (Limiting::RobotsDelay, "robots delay 5s"),
             (Limiting::RobotsPending, "asks robots.txt"),
             (Limiting::Paused, "PAUSED you"),
             (Limiting::Halted, "crawl halted"),
-            (Limiting::Connections, "all connections busy"),
+            (Limiting::Connections, "connections busy"),
             (Limiting::NothingQueued, "nothing queued"),
             (Limiting::RequestLimit, "request limit"),
             (Limiting::GlobalRate, "global rate"),
@@ -181,7 +205,7 @@ mod tests {
             let reason = HoldReason::RetryAfter { asked: Duration::from_secs(9 * 3600), capped: true };
             view.hold = Some(Hold { until: NOW.after_secs(6.0 * 3600.0), since: NOW, reason });
         });
-        assert_eq!(said, "Retry-After capped from 9 h · until 06:00:00");
+        assert_eq!(said, "Retry-After 9h · capped · until 06:00:00");
     }
 
     #[test]
@@ -199,7 +223,20 @@ mod tests {
                 until: Some(NOW.after_secs(48.0 * 60.0)),
             });
         });
-        assert_eq!(said, "OVERRIDE 48m left · no tokens");
+        assert_eq!(said, "OVERRIDE 48m · then auto · no tokens");
+    }
+
+    #[test]
+    fn a_narrow_column_shows_whole_parts() {
+        let parts = ["STUCK 14m no ok", "timeout", "no tokens"].map(String::from);
+        for (width, words) in [
+            (14, "STUCK 14m no …"),
+            (16, "STUCK 14m no ok"),
+            (25, "STUCK 14m no ok · timeout"),
+            (60, "STUCK 14m no ok · timeout · no tokens"),
+        ] {
+            assert_eq!(join(&parts, width, "·", '…'), words);
+        }
     }
 
     #[test]
@@ -209,11 +246,11 @@ mod tests {
             let evidence = Evidence::NoSuccess { since, last: Some(Outcome::Timeout) };
             view.concern = Some(Concern { kind: ConcernKind::Stuck, since, evidence });
         });
-        assert_eq!(said, "STUCK 14m no ok, timeout · no tokens");
+        assert_eq!(said, "STUCK 14m no ok · timeout · no tokens");
         let said = words(|view| {
             let evidence = Evidence::Refusals { count: 16, of: 60, status: 429 };
             view.concern = Some(Concern { kind: ConcernKind::Angry, since: NOW, evidence });
         });
-        assert_eq!(said, "ANGRY 429 ×16 of 60 · no tokens");
+        assert_eq!(said, "ANGRY 429 ×16 · of 60 in 5 min · no tokens");
     }
 }

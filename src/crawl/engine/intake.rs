@@ -4,7 +4,7 @@ use url::Url;
 
 use super::Engine;
 use crate::control::{Command, HostId, Lane, Value, What, Who};
-use crate::crawl::address::fingerprint;
+use crate::crawl::address::{Userinfo, fingerprint};
 use crate::crawl::input::{Batch, InputItem};
 use crate::crawl::job::Job;
 use crate::text::Clean;
@@ -30,7 +30,15 @@ impl Engine {
         };
         for item in batch {
             match item {
-                InputItem::Url(address) => self.admit(address.url),
+                InputItem::Url(address) => {
+                    if address.userinfo == Userinfo::Removed {
+                        let why =
+                            "the user name and password in this URL were dropped: use `headers` of a [[host]] entry";
+                        let url = address.url.as_str();
+                        self.event(Who::System, None, What::Anomaly, Value::None, Value::None, why, Some(url));
+                    }
+                    self.admit(address.url);
+                }
                 InputItem::Bad(bad) => self.bad_line(&bad.to_string()),
             }
         }

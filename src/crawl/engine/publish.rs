@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Engine, PROGRESS_EVERY, TICK};
 use crate::clock::Wall;
-use crate::control::{Decision, HostId, Mono, Value, What, Who};
+use crate::control::{Decision, HostId, Mono, Outcome, Value, What, Who};
 use crate::journal::FORMAT_VERSION;
 use crate::journal::record::Event;
 use crate::text::Clean;
@@ -34,6 +34,8 @@ impl Engine {
         why: &str,
         url: Option<&str>,
     ) {
+        // What the controller decided before comes first in the journal, too.
+        self.record_decisions();
         let decision = Decision { at: self.clock.now(), who, host, what, before, after, why: why.to_owned() };
         self.record(decision, url);
     }
@@ -57,14 +59,23 @@ impl Engine {
             }
         }
         let url = url.map(Clean::new);
+        let refused = what == What::UrlSkipped && why.as_str().starts_with(Outcome::AddressRefused.as_str());
+        if (refused || what == What::BadInput) && self.watcher.is_some() && self.notices.len() < LOG_LINES_MAX {
+            let notice = url.as_ref().map_or_else(|| why.clone(), |url| Clean::new(format!("{url}: {why}")));
+            self.notices.push(notice);
+        }
         self.journal.event(Event { time: wall, mono: at, who, host: name, what, before, after, why, url });
+    }
+
+    fn record_decisions(&mut self) {
+        for decision in self.controller.take_decisions() {
+            self.record(decision, None);
+        }
     }
 
     /// Takes what the controller decided into the journal, and hands the batch on.
     pub(super) fn write_down(&mut self, now: Mono) {
-        for decision in self.controller.take_decisions() {
-            self.record(decision, None);
-        }
+        self.record_decisions();
         if now.since(self.progressed) >= PROGRESS_EVERY {
             self.progressed = now;
             self.event(Who::System, None, What::Progress, Value::None, self.url_counts(), "", None);
@@ -80,9 +91,7 @@ impl Engine {
     }
 
     pub(super) fn journal_stop(&mut self, now: Mono) {
-        for decision in self.controller.take_decisions() {
-            self.record(decision, None);
-        }
+        self.controller.tell_last(now);
         let why = match (self.phase, self.frontier.pending()) {
             (Phase::Stopped, _) => "stopped",
             (_, 0) if self.inputs.is_none() => "done",
@@ -185,6 +194,7 @@ impl Engine {
             changed: rows,
             log: self.log.drain(..).collect(),
             answers: std::mem::take(&mut self.answers),
+            notices: std::mem::take(&mut self.notices),
         }
     }
 
@@ -217,15 +227,20 @@ impl Engine {
 
 /// Decisions a person wants to read; single URLs and progress are not.
 fn is_for_the_log(what: What) -> bool {
-    !matches!(what, What::UrlFailed | What::UrlSkipped | What::BadInput | What::Progress)
+    // The capacity moves with the rate: one line tells of both.
+    !matches!(
+        what,
+        What::Capacity | What::EndpointCapacity | What::UrlFailed | What::UrlSkipped | What::BadInput | What::Progress
+    )
 }
 
 /// A decision as one line.
 fn line_of(what: What, before: &Value, after: &Value, why: &Clean) -> Clean {
     let change = match (what, before, after) {
-        (What::Rate, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
+        (What::Rate | What::EndpointRate, Value::Number(before), Value::Number(after)) => {
+            format!("rate {before:.2} → {after:.2}/s  ")
+        }
         (What::Rate, _, Value::Number(after)) => format!("rate {after:.2}/s  "),
-        (What::Capacity, Value::Number(before), Value::Number(after)) => format!("capacity {before:.1} → {after:.1}  "),
         (What::Hold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
         (What::Reset, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs  "),

@@ -106,7 +106,9 @@ fn trouble_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> bool {
 /// The clock at the right end.
 fn clock(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
     if scene.model.heard.is_some() {
-        let text = format!(" {} UTC", scene.model.wall(scene.now).time_of_day());
+        let time = scene.model.wall(scene.now).time_of_day();
+        let time = if brush.width() < 80 { time.get(..5).unwrap_or_default() } else { &time };
+        let text = format!(" {time} UTC");
         brush.text_right(brush.width().saturating_sub(1), y, &text, Meaning::Text);
     }
 }
@@ -199,18 +201,15 @@ pub(super) fn counters(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> u16 
     let angry = ("ANGRY", counts.angry, Meaning::Angry);
     let paused = ("PAUSED", state(HostState::Paused), Meaning::Paused);
     let overridden = ("OVERRIDE", counts.overridden, Meaning::Override);
-    let groups: &[&[(&str, u32, Meaning)]] = if brush.width() < 80 {
-        &[&[stuck, angry, paused, overridden]]
-    } else {
-        &[
-            &[stuck, angry, ("TAIL", counts.tail, Meaning::Tail)],
-            &[("backoff", state(HostState::Back) + state(HostState::Block), Meaning::Back), paused, overridden],
-            &[
-                ("run", state(HostState::Run), Meaning::Text),
-                ("wait", state(HostState::Wait), Meaning::Text),
-                ("done", state(HostState::Done), Meaning::Text),
-            ],
-        ]
+    let tail = ("TAIL", counts.tail, Meaning::Tail);
+    let backoff = ("backoff", state(HostState::Back) + state(HostState::Block), Meaning::Back);
+    let run = ("run", state(HostState::Run), Meaning::Text);
+    let wait = ("wait", state(HostState::Wait), Meaning::Text);
+    let done = ("done", state(HostState::Done), Meaning::Text);
+    let groups: &[&[(&str, u32, Meaning)]] = match brush.width() {
+        ..80 => &[&[stuck, angry, paused, overridden]],
+        80..100 => &[&[stuck, angry], &[backoff, paused, overridden], &[run, done]],
+        _ => &[&[stuck, angry, tail], &[backoff, paused, overridden], &[run, wait, done]],
     };
     let mut x = 1;
     for (index, group) in groups.iter().enumerate() {

@@ -16,6 +16,21 @@ struct Line {
     words: String,
 }
 
+/// Columns of the keys.
+const KEYS: u16 = 14;
+
+impl Line {
+    /// Adds an action's keys, as far as there is room.
+    fn add(&mut self, binding: &Binding) {
+        for key in binding.keys.iter().map(ToString::to_string) {
+            if self.keys.width() + key.width() < usize::from(KEYS) {
+                self.keys.push_str(if self.keys.is_empty() { "" } else { " " });
+                self.keys.push_str(&key);
+            }
+        }
+    }
+}
+
 /// Draws the keys; typing searches them.
 pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, search: &Input) {
     let glyphs = brush.theme().glyphs;
@@ -31,7 +46,7 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, search: &Input) {
     let mut inside = brush.boxed(76, height, &title, "type to search   Esc close");
     let states = states(glyphs);
     // On low screens the meaning of the glyphs gives way to the keys.
-    let rows = if inside.height() > 12 { inside.height() - 2 } else { inside.height() };
+    let rows = if inside.height() > 14 { inside.height() - 2 } else { inside.height() };
     let width = inside.width() / 2;
     for (x, column) in [(0, 0), (width, 1)] {
         let lines = columns.get(column).map(Vec::as_slice).unwrap_or_default();
@@ -41,7 +56,7 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, search: &Input) {
                 part.text(0, 0, &line.words, Meaning::Title);
             } else {
                 part.text(0, 0, &line.keys, Meaning::Key);
-                part.text(11, 0, &line.words, Meaning::Text);
+                part.text(KEYS, 0, &line.words, Meaning::Text);
             }
         }
     }
@@ -56,16 +71,23 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, search: &Input) {
 fn columns(scene: &Scene<'_>, wanted: &str) -> [Vec<Line>; 2] {
     let mut columns = [Vec::new(), Vec::new()];
     for (group, heading) in Group::ALL {
-        let lines: Vec<Line> = scene
-            .keymap
-            .bindings()
-            .iter()
-            .filter(|binding| binding.group == group)
-            .map(|binding| line(binding, scene.theme.glyphs))
-            .filter(|line| {
-                wanted.is_empty() || line.words.to_lowercase().contains(wanted) || line.keys.contains(wanted)
-            })
-            .collect();
+        let mut lines: Vec<Line> = Vec::new();
+        for binding in scene.keymap.bindings().iter().filter(|binding| binding.group == group) {
+            match lines.last_mut() {
+                Some(line) if binding.help.is_empty() => line.add(binding),
+                _ => {
+                    let words = if scene.theme.glyphs.ellipsis == '…' {
+                        binding.help.clone()
+                    } else {
+                        binding.help.replace('…', "...")
+                    };
+                    let mut line = Line { keys: String::new(), words };
+                    line.add(binding);
+                    lines.push(line);
+                }
+            }
+        }
+        lines.retain(|line| line.words.to_lowercase().contains(wanted) || line.keys.contains(wanted));
         let [left, right] = &mut columns;
         let column = if matches!(group, Group::Move | Group::Find) { left } else { right };
         if !lines.is_empty() {
@@ -76,24 +98,11 @@ fn columns(scene: &Scene<'_>, wanted: &str) -> [Vec<Line>; 2] {
     columns
 }
 
-/// An action's keys and words.
-fn line(binding: &Binding, glyphs: &GlyphSet) -> Line {
-    let mut keys = String::new();
-    for key in binding.keys.iter().map(ToString::to_string) {
-        if keys.width() + key.width() < 10 {
-            keys.push_str(if keys.is_empty() { "" } else { " " });
-            keys.push_str(&key);
-        }
-    }
-    let words = if glyphs.ellipsis == '…' { binding.help.clone() } else { binding.help.replace('…', "...") };
-    Line { keys, words }
-}
-
 /// What the glyphs mean.
 fn states(g: &GlyphSet) -> [String; 2] {
     [
         format!(
-            "{} run  {} wait  {} back  {} paused  {} override  {} stuck  {} angry  {} tail  {} done",
+            "{} run {} wait {} back {} paused {} override {} stuck {} angry {} tail {} done",
             g.run, g.wait, g.back, g.paused, g.overridden, g.stuck, g.angry, g.tail, g.done
         ),
         String::from("2345E: share of 2xx 3xx 4xx 5xx and errors in the last 5 min"),

@@ -182,12 +182,12 @@ fn below_the_least_size_the_counters_remain() {
 fn wanted_17_each_row_names_its_limiting_cause_on_the_screen() {
     for (limiting, words) in [
         (Limiting::NoTokens, "no tokens"),
-        (Limiting::Held, "429, backing"),
-        (Limiting::RobotsDelay, "robots delay 5 s"),
+        (Limiting::Held, "429 backing off"),
+        (Limiting::RobotsDelay, "robots delay 5s"),
         (Limiting::RobotsPending, "asks robots.txt"),
         (Limiting::Paused, "PAUSED you"),
         (Limiting::Halted, "crawl halted"),
-        (Limiting::Connections, "all connection"),
+        (Limiting::Connections, "connections busy"),
         (Limiting::NothingQueued, "nothing queued"),
         (Limiting::RequestLimit, "request limit"),
         (Limiting::GlobalRate, "global rate"),
@@ -375,4 +375,26 @@ proptest! {
         let bytes = frame_bytes(&model, &theme("default", Glyphs::Unicode), size);
         prop_assert_eq!(foreign_controls(&bytes), Vec::<String>::new());
     }
+}
+
+/// The pictures in the documentation are real frames: a frame that changes makes this fail until they are
+/// written anew (set `CRAWLDECK_WRITE_PICTURES`).
+#[test]
+fn pictures_are_real_frames() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/screens");
+    let size = (100, 28);
+    let around = Surroundings { no_color: false, depth: Depth::True, utf8: true };
+    let theme = Theme::load("default", Glyphs::Unicode, around).expect("loads");
+    let frame = buffer(&model(size), &theme, size);
+    let picture = crate::tui::picture::svg(&frame, "The hosts screen: what needs a human stands first");
+    let file = folder.join("hosts.svg");
+    if std::env::var_os("CRAWLDECK_WRITE_PICTURES").is_some() {
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(&file, &picture).expect("written");
+    }
+    assert!(
+        std::fs::read_to_string(&file).expect("there is a picture") == picture,
+        "{} is out of date",
+        file.display()
+    );
 }

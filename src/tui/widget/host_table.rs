@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use crate::clock::Wall;
 use crate::control::{ConcernKind, HostId, HostState, HostView, Limiting, Mono, Trend};
-use crate::tui::format::{count_in, countdown, end_cut, middle_cut, rate, ratio};
+use crate::tui::format::{count_in, countdown, middle_cut, rate, ratio};
 use crate::tui::model::Model;
 use crate::tui::paint::Brush;
 use crate::tui::theme::{GlyphSet, Meaning};
-use crate::tui::why::why;
+use crate::tui::why;
 use crate::watch::HostRow;
 
 use super::bars;
@@ -79,7 +79,7 @@ impl Columns {
             fixed += 4 + 4;
         }
         let rest = width.saturating_sub(fixed);
-        columns.host = (rest * 4 / 7).min(32);
+        columns.host = (rest * 5 / 9).min(32);
         columns.why = rest - columns.host;
         columns
     }
@@ -91,7 +91,7 @@ pub fn heading(brush: &mut Brush<'_>, y: u16, columns: Columns) {
     pen.left("HOST", columns.host, 1);
     pen.left("STATE", columns.state, 1);
     pen.left("BUCKET", columns.bucket, 0);
-    pen.right("RATE/s", RATE - 1, 2);
+    pen.right("RATE/s", RATE, 1);
     pen.right("AUTO", columns.auto, 1);
     pen.right("ORIG", columns.auto, 1);
     pen.left("2345E", columns.codes, 1);
@@ -136,7 +136,7 @@ fn draw_row(brush: &mut Brush<'_>, y: u16, row: &HostRow, columns: Columns, cont
         pen.left(&bars::bar(share, columns.bucket, glyphs), columns.bucket, 0);
     }
     pen.meaning = Meaning::Text;
-    pen.right(&rate(shown_rate(view)), RATE - 1, 0);
+    pen.right(&rate(view.effective.rate), RATE - 1, 0);
     let (arrow, arrow_meaning) = match (view.overriding, view.trend) {
         (Some(_), _) => (glyphs.overridden, Meaning::Override),
         (None, Trend::Up) => (glyphs.up, Meaning::Text),
@@ -153,18 +153,13 @@ fn draw_row(brush: &mut Brush<'_>, y: u16, row: &HostRow, columns: Columns, cont
     pen.right(&hold, columns.hold, 1);
     pen.right(&view.in_flight.min(999).to_string(), columns.flying, 1);
     pen.right(&count_in(view.queued, usize::from(columns.queue), glyphs.thousands), columns.queue, 1);
-    let words = why(view, context.now, context.wall, glyphs.dot, glyphs.times);
+    let parts = why::parts(view, context.now, context.wall, glyphs.times);
+    let words = why::join(&parts, usize::from(columns.why), glyphs.dot, glyphs.ellipsis);
     pen.meaning = if meaning == Meaning::Run { Meaning::Dim } else { meaning };
-    pen.left(&end_cut(&words, usize::from(columns.why), glyphs.ellipsis), columns.why, 0);
+    pen.left(&words, columns.why, 0);
     if selected {
         pen.brush.style_row(y, Meaning::Selected);
     }
-}
-
-/// The rate in force: nothing goes out while a host is blocked or paused, whatever its bucket says; the
-/// state says so, the rate stays the bucket's own.
-fn shown_rate(view: &HostView) -> f64 {
-    view.effective.rate
 }
 
 /// The glyph before the name, and what it means.
@@ -261,7 +256,7 @@ mod tests {
             ];
             let sum: u16 = gaps.iter().filter(|(w, _)| *w > 0).map(|(w, gap)| w + gap).sum();
             assert_eq!(LEAD + c.host + 1 + RATE + 1 + sum + c.why, width, "{width}");
-            assert!(c.host >= 18 && c.why >= 15, "{width}: {c:?}");
+            assert!(c.host >= 18 && usize::from(c.why) >= why::NARROW, "{width}: {c:?}");
         }
     }
 }
