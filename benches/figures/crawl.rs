@@ -1,0 +1,128 @@
+//! The `crawldeck` binary at work: headless, or with its dashboard on a terminal that somebody reads.
+
+use std::io::{Read as _, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use tempfile::TempDir;
+
+/// The binary of this build.
+const BINARY: &str = env!("CARGO_BIN_EXE_crawldeck");
+
+/// A folder with configuration and URL list.
+pub(crate) struct Job {
+    folder: TempDir,
+    runs: u32,
+}
+
+impl Job {
+    pub(crate) fn new(config: &str, urls: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join("config.toml"), config).expect("written");
+        std::fs::write(folder.path().join("urls.txt"), urls).expect("written");
+        Self { folder, runs: 0 }
+    }
+
+    pub(crate) fn urls(&self) -> std::path::PathBuf {
+        self.folder.path().join("urls.txt")
+    }
+
+    /// A run folder that was not used yet.
+    fn arguments(&mut self) -> Vec<String> {
+        self.runs += 1;
+        let at = |name: &str| self.folder.path().join(name).to_string_lossy().into_owned();
+        let words = ["run", "-c", &at("config.toml"), "-u", &at("urls.txt"), "-d", &at(&format!("run-{}", self.runs))];
+        words.map(str::to_owned).to_vec()
+    }
+
+    /// Runs to the end without a dashboard.
+    pub(crate) fn headless(&mut self) {
+        let arguments = self.arguments();
+        let mut child = self.spawn(&arguments);
+        child.wait().expect("it ends");
+    }
+
+    fn spawn(&self, arguments: &[String]) -> Child {
+        let mut command = Command::new(BINARY);
+        command.args(arguments).arg("--headless").current_dir(self.folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts")
+    }
+
+    /// Starts it with the dashboard; the folder lives as long as the pair.
+    pub(crate) fn dashboard_kept(mut self) -> (Self, Dashboard) {
+        let dashboard = self.dashboard();
+        (self, dashboard)
+    }
+
+    /// Starts it with the dashboard.
+    pub(crate) fn dashboard(&mut self) -> Dashboard {
+        let arguments = self.arguments();
+        Dashboard::start(&arguments, self.folder.path())
+    }
+}
+
+/// A run with its dashboard on a pty of 160x50. It is killed when dropped.
+pub(crate) struct Dashboard {
+    child: Box<dyn portable_pty::Child + Send + Sync>,
+    keys: Box<dyn Write + Send>,
+    _master: Box<dyn portable_pty::MasterPty + Send>,
+}
+
+impl Dashboard {
+    fn start(arguments: &[String], folder: &Path) -> Self {
+        let size = PtySize { rows: 50, cols: 160, pixel_width: 0, pixel_height: 0 };
+        let pty = native_pty_system().openpty(size).expect("a pty");
+        let mut command = CommandBuilder::new(BINARY);
+        command.args(arguments);
+        command.cwd(folder);
+        command.env("TERM", "xterm-256color");
+        command.env("LC_ALL", "C.UTF-8");
+        let child = pty.slave.spawn_command(command).expect("the binary starts");
+        drop(pty.slave);
+        let mut screen = pty.master.try_clone_reader().expect("a reader");
+        // Somebody reads; ends with the pty.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 65_536];
+            while screen.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        });
+        let keys = pty.master.take_writer().expect("a writer");
+        Self { child, keys, _master: pty.master }
+    }
+
+    pub(crate) fn press(&mut self, key: &str) {
+        self.keys.write_all(key.as_bytes()).and_then(|()| self.keys.flush()).expect("the terminal is open");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(mut self) {
+        self.child.wait().expect("it ends");
+    }
+
+    /// Nanoseconds of processor time so far, all threads.
+    pub(crate) fn cpu(&self) -> u64 {
+        let pid = self.child.process_id().expect("it runs");
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+        let of = |path: std::path::PathBuf| std::fs::read_to_string(path.join("schedstat")).ok();
+        let texts = tasks.flatten().filter_map(|task| of(task.path()));
+        texts.filter_map(|text| text.split(' ').next().and_then(|word| word.parse::<u64>().ok())).sum()
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until `met`, or gives up.
+pub(crate) fn wait_until(what: &str, most: Duration, mut met: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !met() {
+        assert!(began.elapsed() < most, "never seen: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

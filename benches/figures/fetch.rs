@@ -1,0 +1,96 @@
+//! Fetches per second on loopback: the crawl, headless and with its dashboard, beside a bare reqwest loop.
+//!
+//! All three ask the same server for the same pages, 64 at a time, each in a process of its own with the same
+//! allocator; the server is a thread of this process. The rate is the server's: pages over the time from the first
+//! to the last. They take turns; the best turn of each counts.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+use crate::crawl::Job;
+use crate::server::{Answer, Server};
+use crate::table::{Table, thousands};
+
+const PAGES: u32 = 100_000;
+const AT_ONCE: usize = 64;
+const TURNS: u32 = 3;
+
+const CONFIG: &str = "
+[crawl]
+concurrency = 64
+[politeness]
+rate = 1000000
+capacity = 1000000
+connections = 64
+[controller]
+cold_start = false
+[network]
+allow_private = true
+";
+
+pub(crate) fn measure(table: &mut Table) {
+    let body = Bytes::from(vec![b'x'; 1024]);
+    let server = Server::start(Box::new(move |_, path| match path {
+        "/robots.txt" => Answer { status: 404, ..Answer::ok(Bytes::new()) },
+        _ => Answer::ok(body.clone()),
+    }));
+    let mut job = Job::new(CONFIG, &server.pages(PAGES));
+    let (mut bare, mut headless, mut dashboard) = (0.0_f64, 0.0_f64, 0.0_f64);
+    for _ in 0..TURNS {
+        bare = bare.max(rate(&server, || {
+            let this = std::env::current_exe().expect("this program");
+            let ended = Command::new(this).args(["child", "bare"]).arg(job.urls()).status();
+            assert!(ended.expect("a child").success());
+        }));
+        headless = headless.max(rate(&server, || job.headless()));
+        dashboard = dashboard.max(rate(&server, || job.dashboard().wait()));
+    }
+    let of = |rate: f64, base: f64| format!("{}/s, {:.2}", thousands(rate), rate / base);
+    table.add("bare reqwest loop on loopback, 64 at once", format!("{}/s", thousands(bare)), "printed");
+    table.add("fetches on loopback, headless, and ratio to the bare loop", of(headless, bare), "≥ 0.85");
+    table.add("the same with the dashboard on a pty, and ratio to headless", of(dashboard, headless), "≥ 0.95");
+}
+
+/// Pages per second that the server saw during `run`.
+fn rate(server: &Server, run: impl FnOnce()) -> f64 {
+    server.clear();
+    run();
+    let arrivals = server.arrivals();
+    let pages: Vec<_> = arrivals.iter().filter(|arrival| arrival.page.is_some()).collect();
+    assert_eq!(pages.len(), PAGES as usize, "every page once");
+    let took = pages[pages.len() - 1].at - pages[0].at;
+    let rate = (pages.len() - 1) as f64 / took.as_secs_f64();
+    eprintln!("  {}/s", thousands(rate));
+    rate
+}
+
+/// The bare loop: so many tasks, each takes the next URL.
+pub(crate) fn child(arguments: &[&str]) {
+    let [urls] = arguments else { panic!("child bare FILE") };
+    let urls: Vec<String> = std::fs::read_to_string(urls).expect("readable").lines().map(str::to_owned).collect();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
+    let client = client.tls_certs_only([]).build().expect("a client");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let (urls, next) = (Arc::new(urls), Arc::new(AtomicUsize::new(0)));
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..AT_ONCE)
+            .map(|_| {
+                let (client, urls, next) = (client.clone(), Arc::clone(&urls), Arc::clone(&next));
+                tokio::spawn(async move {
+                    while let Some(url) = urls.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let response = client.get(url).send().await.expect("an answer");
+                        let body = response.bytes().await.expect("a body");
+                        assert_eq!(body.len(), 1024);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+    });
+}

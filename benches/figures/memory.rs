@@ -1,0 +1,61 @@
+//! Memory of the controller per host, at a million hosts: what the process grew by, divided.
+//!
+//! Each kind in a fresh process, so that nothing freed before is counted in or out.
+
+use std::process::Command;
+
+use crawldeck::control::backoff::SeededJitter;
+use crawldeck::control::{Controller, PolicyId, Settings};
+
+use crate::controller::World;
+use crate::table::Table;
+
+const HOSTS: u32 = 1_000_000;
+
+pub(crate) fn measure(table: &mut Table) {
+    for (kind, figure, to_reach) in [
+        ("idle", "controller memory per host, 1,000,000 hosts, idle", "≤ 128 B"),
+        ("hot", "the same, each asked once", "≤ 1,024 B"),
+    ] {
+        let this = std::env::current_exe().expect("this program");
+        let out = Command::new(this).args(["child", "memory", kind]).output().expect("a child");
+        let bytes = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+        table.add(figure, format!("{bytes} B"), to_reach);
+    }
+}
+
+/// Prints bytes per host.
+pub(crate) fn child(kind: &str) {
+    let order: Vec<u32> = (0..HOSTS).collect();
+    let before = resident();
+    let grown = match kind {
+        "idle" => {
+            let mut controller = Controller::new(Settings::default(), Box::new(SeededJitter::new(1)));
+            for _ in 0..HOSTS {
+                controller.add_host(PolicyId(0));
+            }
+            let grown = resident() - before;
+            drop(controller);
+            grown
+        }
+        _ => {
+            let mut world = World::new(&order);
+            // Some more, so that everybody was answered.
+            for _ in 0..HOSTS / 1_000 + 1 {
+                world.run(1_000);
+            }
+            let grown = resident() - before;
+            drop(world);
+            // What the bench itself keeps: a number a host.
+            grown - 4 * u64::from(HOSTS)
+        }
+    };
+    println!("{:.0}", grown as f64 / f64::from(HOSTS));
+}
+
+/// Bytes resident.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages: u64 = text.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a number");
+    pages * 4096
+}
