@@ -29,7 +29,7 @@ use crate::watch::{REQUESTS_MAX, Request, Snapshot};
 /// The screen gets so long to give the terminal back; it may be stuck in a write to a dead one.
 const SCREEN_WITHIN: Duration = Duration::from_secs(1);
 /// What anything writes to standard error while the screen is up.
-const STRAY_OUTPUT: &str = "stderr.log";
+const STRAY_OUTPUT: &str = "crawldeck.log";
 
 /// Why a session could not begin, with its exit code.
 #[derive(Debug, thiserror::Error)]
