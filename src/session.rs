@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit};
 use tokio::sync::mpsc;
 
 use crate::clock::{Clock, SystemClock};
@@ -72,6 +73,7 @@ pub struct SessionOptions {
 pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let SessionOptions { config, dir, sources, headless, ends_after, legend } = options;
     let clock = SystemClock::shared();
+    raise_descriptors();
     // Everything that the user may have to change is found before anything is written.
     let idle_per_host = config.settings.policies.iter().map(|policy| policy.connections).max().unwrap_or(1);
     let fetch = HttpFetcher::with_options(
@@ -133,6 +135,13 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         let _ = status.join();
     }
     Ok(conclude(&folder, &end, stopped.without_drain()))
+}
+
+/// Lets the process open as many files and sockets as the system allows it to.
+fn raise_descriptors() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    // What cannot be raised stays: running out is then local trouble, and said so.
+    let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 async fn drain_after(after: Duration, requests: mpsc::Sender<Request>) {

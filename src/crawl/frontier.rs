@@ -10,7 +10,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::job::Job;
 use crate::control::host::LaneQueue;
-use crate::control::{HostId, Lane, Mono};
+use crate::control::{HostId, Lane, Mono, RequestKind};
 
 /// URLs pending at most; reading of inputs waits beyond it.
 pub const PENDING_MAX: usize = 1_000_000;
@@ -86,22 +86,22 @@ impl Frontier {
 
     /// Puts a job at the end of its lane.
     pub fn push(&mut self, host: HostId, lane: Lane, job: Job) {
+        self.pending += counts(&job);
         self.lane(host, lane).ready.push_back(job);
-        self.pending += 1;
     }
 
     /// Puts a job at the head of its lane: it goes next.
     pub fn push_front(&mut self, host: HostId, lane: Lane, job: Job) {
+        self.pending += counts(&job);
         self.lane(host, lane).ready.push_front(job);
-        self.pending += 1;
     }
 
     /// Puts a job aside until it is due.
     pub fn push_delayed(&mut self, host: HostId, lane: Lane, job: Job) {
         self.stamped += 1;
+        self.pending += counts(&job);
         let delayed = Delayed { due: job.due, stamp: self.stamped, job };
         self.lane(host, lane).delayed.push(Reverse(delayed));
-        self.pending += 1;
     }
 
     /// Takes the next job of a lane: one whose retry is due first, since it has waited longest.
@@ -112,7 +112,7 @@ impl Frontier {
             true => jobs.delayed.pop().map(|Reverse(delayed)| delayed.job),
             false => jobs.ready.pop_front(),
         };
-        self.pending -= usize::from(job.is_some());
+        self.pending -= job.as_ref().map_or(0, counts);
         job
     }
 
@@ -135,7 +135,7 @@ impl Frontier {
             jobs.extend(lane.ready.drain(..));
             jobs.extend(std::mem::take(&mut lane.delayed).into_iter().map(|Reverse(delayed)| delayed.job));
         }
-        self.pending -= jobs.len();
+        self.pending -= jobs.iter().map(counts).sum::<usize>();
         jobs
     }
 
@@ -144,7 +144,7 @@ impl Frontier {
         self.hosts.get(host.0 as usize).map_or(0, Vec::len)
     }
 
-    /// URLs queued, all hosts.
+    /// URLs of the crawl queued, all hosts; a hop of a robots.txt is none.
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -165,6 +165,11 @@ impl Frontier {
         }
         &mut lanes[lane]
     }
+}
+
+/// What a job counts for in `pending`.
+fn counts(job: &Job) -> usize {
+    usize::from(job.kind() != RequestKind::Robots)
 }
 
 #[cfg(test)]

@@ -158,7 +158,10 @@ impl Engine {
     /// Everything queued for a host is skipped.
     pub(super) fn skip_all(&mut self, host: HostId, why: &str) {
         for job in self.frontier.drain(host) {
-            self.skip(Some(host), job.root(), why);
+            match job.kind() {
+                RequestKind::Robots => self.abandon_robots(&job, why),
+                _ => self.skip(Some(host), job.root(), why),
+            }
         }
         self.sync_all(host);
     }
@@ -182,6 +185,10 @@ impl Engine {
 
     /// A URL is given up.
     pub(super) fn fail(&mut self, host: Option<HostId>, job: &Job, why: &str) {
+        if job.kind() == RequestKind::Robots {
+            self.abandon_robots(job, why);
+            return;
+        }
         self.counts.failed += 1;
         let root = job.root().to_owned();
         let why = if *root == *job.url { why.to_owned() } else { format!("{why} (at {})", Clean::new(&*job.url)) };

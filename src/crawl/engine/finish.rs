@@ -259,11 +259,28 @@ impl Engine {
     /// A redirect of robots.txt: the hop goes through the bucket of its own host.
     fn follow_robots(&mut self, now: Mono, flight: &Flight, authority: Authority, owner: HostId, url: &url::Url) {
         let hops = flight.job.more.as_ref().map_or(0, |more| more.hops).saturating_add(1);
-        let Some(host) = self.host_of(url) else { return };
-        self.frontier.push_front(host, Lane(0), Job::robots(url, authority, hops, now));
+        let job = Job::robots(url, authority, hops, now);
+        let Some(host) = self.host_of(url) else {
+            self.abandon_robots(&job, "too many hosts");
+            return;
+        };
+        self.frontier.push_front(host, Lane(0), job);
         // The hop may lead to the very host that waits for it: then it must be let through.
         self.controller.set_gated(now, owner, host != owner);
         self.sync(host, Lane(0));
+    }
+
+    /// A hop of a robots.txt will not be sent: as if it could not be reached.
+    pub(super) fn abandon_robots(&mut self, job: &Job, why: &str) {
+        let Some(authority) = job.more.as_ref().and_then(|more| more.authority.clone()) else { return };
+        let now = self.clock.now();
+        let random = self.controller.unit();
+        let effect = self.robots.on_reply(now, &authority, &Reply::failed(Outcome::Connect, why), random);
+        let Some(owner) = self.robots_gate.remove(&authority) else { return };
+        if let Some(unreachable) = effect.unreachable {
+            self.controller.robots_unreachable(now, owner, unreachable.until, why);
+        }
+        self.controller.set_gated(now, owner, false);
     }
 
     /// A host that never answered anything is given up after `retries` failures to reach it. One that

@@ -4,7 +4,7 @@ use url::Url;
 
 use super::Engine;
 use crate::control::{Command, HostId, Lane, Value, What, Who};
-use crate::crawl::address::{Userinfo, fingerprint};
+use crate::crawl::address::{Authority, Userinfo, fingerprint};
 use crate::crawl::input::{Batch, InputItem};
 use crate::crawl::job::Job;
 use crate::text::Clean;
@@ -106,6 +106,9 @@ impl Engine {
         match request {
             Some(Request::Act { ticket, command, targets, chosen_by }) => {
                 let result = self.controller.command(now, command, &targets, chosen_by.as_str());
+                if matches!(command, Command::Wake(_)) && result.changed > 0 {
+                    self.retry_robots(&targets);
+                }
                 let text = self.describe(command, &targets, &result);
                 self.answers.push(ActAnswer { ticket, changed: result.changed, text });
             }
@@ -114,6 +117,16 @@ impl Engine {
             Some(Request::TerminalGone) => self.terminal_gone(),
             // Nobody can ask for anything any more: the crawl goes on by itself.
             None => self.requests = None,
+        }
+    }
+
+    /// A host that was woken asks for its robots.txt again at once, if that was what it waited for.
+    fn retry_robots(&mut self, targets: &[HostId]) {
+        for host in targets {
+            let name = self.hosts.name(*host);
+            for authority in Authority::of_key(name.as_str()).into_iter().flatten() {
+                self.robots.retry(&authority);
+            }
         }
     }
 
