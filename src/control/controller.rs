@@ -13,8 +13,8 @@ use super::history::History;
 use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, LaneQueue, Slot, Standing, cost_of};
 use super::wake_queue::{Ticket, WakeQueue};
 use super::{
-    Answer, Code, Decision, FailureCode, HoldReason, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome,
-    Policy, PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
+    Answer, Code, Decision, FailureCode, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
+    PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
 };
 
 /// What the global bucket saves up at most, in seconds of its rate (at least one token).
@@ -333,7 +333,7 @@ impl Controller {
     /// Holds a host until `until`, since a robots.txt of its cannot be had: complete disallow while it lasts.
     pub fn robots_unreachable(&mut self, now: Mono, host: HostId, until: Mono, why: &str) {
         let Some(hot) = self.heat(now, host) else { return };
-        let held = hot.holding.impose(now, until.since(now), HoldReason::RobotsUnreachable, Duration::ZERO);
+        let held = hot.holding.robots_unreachable(now, until);
         if let Some((before, after)) = held {
             let before = Value::Number(before.map_or(0.0, |hold| hold.until.secs_since(now)));
             let after = Value::Number(after.until.secs_since(now));
