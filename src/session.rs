@@ -120,7 +120,14 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         frame,
         seed,
     };
-    let end = Engine::new(parts).run().await;
+    // A task of its own: the workers that report to it run on the same threads, and need to wake no other.
+    let end = match tokio::spawn(Engine::new(parts).run()).await {
+        Ok(end) => end,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => return Err(failed(error)),
+        },
+    };
 
     listening.abort();
     let _ = listening.await;

@@ -29,7 +29,9 @@ impl Clean {
     /// Sanitises `text`.
     pub fn new(text: impl AsRef<str>) -> Self {
         let text = text.as_ref();
-        if text.len() <= CLEAN_MAX_CHARS && !text.chars().any(is_unsafe) {
+        // Nearly all text is printable ASCII, and that is told byte by byte.
+        let plain = || text.bytes().all(|byte| matches!(byte, 0x20..0x7f)) || !text.chars().any(is_unsafe);
+        if text.len() <= CLEAN_MAX_CHARS && plain() {
             return Self(text.into());
         }
         let mut clean = String::with_capacity(text.len());

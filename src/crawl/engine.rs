@@ -25,6 +25,7 @@ use super::hosts::Hosts;
 use super::input::InputStream;
 use super::robots::Robots;
 use super::throughput::Throughput;
+use super::worker::Desk;
 use crate::clock::{Clock, Wall};
 use crate::config::Config;
 use crate::control::backoff::SeededJitter;
@@ -86,7 +87,7 @@ struct UrlCounts {
 /// The engine. See the module's text.
 pub struct Engine {
     config: Arc<Config>,
-    fetch: Arc<dyn Fetch>,
+    desk: Arc<Desk>,
     clock: Arc<dyn Clock>,
     controller: Controller,
     frontier: Frontier,
@@ -95,10 +96,8 @@ pub struct Engine {
     journal: Journal,
     inputs: Option<InputStream>,
     requests: Option<mpsc::Receiver<Request>>,
-    finished_in: mpsc::Sender<Finished>,
     finished_out: mpsc::Receiver<Finished>,
     tasks: TaskTracker,
-    cancel: CancellationToken,
     in_flight: dispatch::InFlight,
     watcher: Option<mpsc::Sender<Arc<Snapshot>>>,
     frame: Duration,
@@ -135,10 +134,8 @@ impl Engine {
             journal,
             inputs: Some(inputs),
             requests: Some(requests),
-            finished_in,
             finished_out,
             tasks: TaskTracker::new(),
-            cancel: CancellationToken::new(),
             in_flight: dispatch::InFlight::default(),
             watcher,
             frame,
@@ -158,8 +155,8 @@ impl Engine {
             stopped_because: None,
             started: (now, clock.wall()),
             robots_gate: std::collections::HashMap::new(),
+            desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in, cancel: CancellationToken::new() }),
             config,
-            fetch,
             clock,
         }
     }
@@ -169,6 +166,7 @@ impl Engine {
         self.journal_start();
         let mut health = self.journal.health_changed();
         let mut finished = Vec::new();
+        let mut more = false;
         loop {
             let now = self.clock.now();
             self.check_journal(now);
@@ -181,6 +179,10 @@ impl Engine {
             }
             let wants_input = self.wants_input();
             let sleep = self.sleep_for(now);
+            if std::mem::take(&mut more) {
+                // Whoever is about to report does so first: a turn for many costs hardly more than a turn for one.
+                tokio::task::yield_now().await;
+            }
             tokio::select! {
                 biased;
                 request = next_request(&mut self.requests) => self.take_request(request),
@@ -190,6 +192,7 @@ impl Engine {
                         for one in finished.drain(..) {
                             self.finish(now, one);
                         }
+                        more = self.controller.in_flight() > 0;
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
@@ -239,7 +242,7 @@ impl Engine {
     /// Requeues what is in flight, writes the end into the journal and closes it.
     async fn end(mut self) -> RunEnd {
         let now = self.clock.now();
-        self.cancel.cancel();
+        self.desk.cancel.cancel();
         self.requeue_in_flight(now);
         self.tasks.close();
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);

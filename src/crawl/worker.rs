@@ -24,15 +24,21 @@ pub struct Finished {
     pub panicked: bool,
 }
 
+/// What all workers share.
+pub struct Desk {
+    /// Makes the wire requests.
+    pub fetch: Arc<dyn Fetch>,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where workers report.
+    pub report: mpsc::Sender<Finished>,
+    /// Ends them all.
+    pub cancel: CancellationToken,
+}
+
 /// Makes one request and reports. A cancelled one reports nothing: the engine has requeued its URL.
-pub async fn run(
-    fetch: Arc<dyn Fetch>,
-    clock: Arc<dyn Clock>,
-    ticket: u64,
-    request: FetchRequest,
-    report: mpsc::Sender<Finished>,
-    cancel: CancellationToken,
-) {
+pub async fn run(desk: Arc<Desk>, ticket: u64, request: FetchRequest) {
+    let Desk { fetch, clock, report, cancel } = &*desk;
     // The call itself may panic, too: it belongs inside.
     let fetching = AssertUnwindSafe(async { fetch.fetch(request).await }).catch_unwind();
     let (reply, panicked) = tokio::select! {

@@ -4,6 +4,7 @@
 //! The order holds still for [`HOLD_STILL`] after a key, and sorting takes at most about a tenth of the
 //! time: after a sort that took *t*, the next one waits at least 10 *t*.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use crate::control::{ConcernKind, HostState, HostView, Mono};
@@ -14,6 +15,9 @@ pub const HOLD_STILL: Duration = Duration::from_secs(3);
 
 /// A sort may take one part in this many of the time.
 const SHARE: u32 = 10;
+
+/// Rows that moved are merged into the others while they are at most one part in this many.
+const FEW: usize = 8;
 
 /// What rows can be sorted by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -103,6 +107,16 @@ pub struct Order {
     pub shown: Vec<u32>,
     /// Sort keys by host.
     keys: Vec<u64>,
+    /// Rows whose place may have changed since the last sort, each once; the rest is in order.
+    moved: Vec<u32>,
+    /// The same as one bit a host.
+    is_moved: Vec<u64>,
+    /// The next sort is one of all rows.
+    all: bool,
+    /// By what the rows are in order now, and which way round.
+    sorted: Option<(SortKey, bool)>,
+    /// The order before the last sort: its memory is used again.
+    spare: Vec<u32>,
     /// By what.
     pub by: SortKey,
     /// The other way round.
@@ -127,10 +141,26 @@ impl Order {
         {
             *old = key;
             self.stale = true;
+            self.mark(index);
         }
         if new_and_shown {
             self.shown.push(index);
             self.stale = true;
+            self.mark(index);
+        }
+    }
+
+    /// Remembers that a row may have to move.
+    fn mark(&mut self, index: u32) {
+        let (word, bit) = (index as usize / 64, 1 << (index % 64));
+        if self.is_moved.len() <= word {
+            self.is_moved.resize(word + 1, 0);
+        }
+        if let Some(word) = self.is_moved.get_mut(word)
+            && *word & bit == 0
+        {
+            *word |= bit;
+            self.moved.push(index);
         }
     }
 
@@ -148,6 +178,7 @@ impl Order {
     /// The next sort is not delayed.
     pub fn sort_now(&mut self) {
         self.stale = true;
+        self.all = true;
         self.still_until = Mono::ZERO;
         self.last_took = Duration::ZERO;
     }
@@ -169,21 +200,68 @@ impl Order {
     }
 
     /// Sorts. The caller tells afterwards by [`Order::took`] how long it lasted.
+    ///
+    /// Where few rows have moved only these are sorted, and merged into the rest.
     pub fn sort(&mut self, rows: &[Option<HostRow>]) {
-        let keys = &self.keys;
-        let key = |index: &u32| keys.get(*index as usize).copied().unwrap_or(u64::MAX);
+        let few = self.moved.len() <= self.shown.len() / FEW;
         let reversed = self.reversed;
-        // A stable sort: it is fast on what is nearly sorted, and equal rows stay in the order of input.
+        // The first sort of all and one by names, which are no keys, take all rows.
         if self.by == SortKey::Host {
             let name = |index: &u32| rows.get(*index as usize).and_then(Option::as_ref).map(|row| row.name.as_str());
+            // A stable sort: it is fast on what is nearly sorted, and equal rows stay in the order of input.
             self.shown.sort_by(|a, b| if reversed { name(b).cmp(&name(a)) } else { name(a).cmp(&name(b)) });
+        } else if few && !self.all && self.sorted == Some((self.by, reversed)) {
+            self.merge_moved();
         } else {
-            self.shown.sort_by(|a, b| {
-                let (first, second) = ((key(a), *a), (key(b), *b));
-                if reversed { second.cmp(&first) } else { first.cmp(&second) }
-            });
+            let mut shown = std::mem::take(&mut self.shown);
+            shown.sort_by(|a, b| self.compare(*a, *b));
+            self.shown = shown;
         }
-        self.stale = false;
+        for index in self.moved.drain(..) {
+            if let Some(word) = self.is_moved.get_mut(index as usize / 64) {
+                *word = 0;
+            }
+        }
+        self.sorted = Some((self.by, reversed));
+        (self.stale, self.all) = (false, false);
+    }
+
+    /// Which of two rows comes first.
+    fn compare(&self, a: u32, b: u32) -> Ordering {
+        let key = |index: u32| self.keys.get(index as usize).copied().unwrap_or(u64::MAX);
+        let ordering = (key(a), a).cmp(&(key(b), b));
+        if self.reversed { ordering.reverse() } else { ordering }
+    }
+
+    /// Takes the moved rows out, sorts them, and puts each where it belongs among the rest, which is in order.
+    fn merge_moved(&mut self) {
+        let mut kept = std::mem::take(&mut self.shown);
+        let mut moved = Vec::with_capacity(self.moved.len());
+        let is_moved = &self.is_moved;
+        kept.retain(|index| {
+            let word = is_moved.get(*index as usize / 64).copied().unwrap_or_default();
+            let stays = word >> (index % 64) & 1 == 0;
+            if !stays {
+                moved.push(*index);
+            }
+            stays
+        });
+        // Only these are shown: a filter may hide others that have moved.
+        moved.sort_unstable_by(|a, b| self.compare(*a, *b));
+        let mut merged = std::mem::take(&mut self.spare);
+        merged.clear();
+        merged.reserve(kept.len() + moved.len());
+        let mut rest = kept.as_slice();
+        for index in moved {
+            let before = rest.partition_point(|other| self.compare(*other, index) == Ordering::Less);
+            let (head, tail) = rest.split_at(before);
+            merged.extend_from_slice(head);
+            merged.push(index);
+            rest = tail;
+        }
+        merged.extend_from_slice(rest);
+        self.shown = merged;
+        self.spare = kept;
     }
 
     /// How long the sort lasted, and when it ended.
@@ -291,5 +369,33 @@ mod tests {
         back.reverse();
         assert_eq!(there, back);
         assert_eq!(rows[0].as_ref().map(|row| row.view.id), Some(HostId(0)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn merging_what_moved_gives_the_order_of_a_whole_sort(
+            rounds in proptest::collection::vec(proptest::collection::vec((0..60_u32, 0..5_u64), 0..12), 1..8),
+            reversed in proptest::bool::ANY, hidden in 0..60_u32,
+        ) {
+            let mut rows: Vec<_> = (0..60).map(|id| Some(sample::row(id, &format!("{id}.test")))).collect();
+            let mut order = Order { by: SortKey::Queue, reversed, ..Order::default() };
+            for row in rows.iter().flatten() {
+                order.note(row, row.view.id.0 != hidden);
+            }
+            order.sort(&rows);
+            for changes in rounds {
+                for (id, queued) in changes {
+                    let row = rows[id as usize].as_mut().expect("there");
+                    row.view.queued = queued;
+                    order.note(row, false);
+                }
+                order.sort(&rows);
+                let mut whole = order.clone();
+                whole.sort_now();
+                whole.sort(&rows);
+                proptest::prop_assert_eq!(&order.shown, &whole.shown);
+                proptest::prop_assert_eq!(order.shown.len(), 59);
+            }
+        }
     }
 }

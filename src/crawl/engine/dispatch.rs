@@ -83,7 +83,6 @@ impl Engine {
                 self.send(now, grant, job, url);
                 return;
             }
-            let authority = Authority::of(&url);
             match self.robots.decide(now, &url) {
                 Decision::Allow => {
                     self.send(now, grant, job, url);
@@ -95,19 +94,19 @@ impl Engine {
                 }
                 Decision::Fetch(robots_url) => {
                     self.frontier.push_front(host, lane, job);
-                    let job = Job::robots(&robots_url, authority, 0, now);
+                    let job = Job::robots(&robots_url, Authority::of(&url), 0, now);
                     self.send(now, grant, job, robots_url);
                     return;
                 }
                 Decision::Pending => {
                     self.frontier.push_front(host, lane, job);
                     self.controller.set_gated(now, host, true);
-                    self.robots_gate.insert(authority, host);
+                    self.robots_gate.insert(Authority::of(&url), host);
                     break;
                 }
                 Decision::Unreachable { until } => {
                     self.frontier.push_front(host, lane, job);
-                    self.controller.robots_unreachable(now, host, until, authority.as_str());
+                    self.controller.robots_unreachable(now, host, until, Authority::of(&url).as_str());
                     break;
                 }
                 Decision::Refused { why } => {
@@ -137,10 +136,7 @@ impl Engine {
         self.sent += 1;
         self.throughput.sent(now);
         let spent = self.count_request(grant.host);
-        let report = self.finished_in.clone();
-        let fetch = self.fetch.clone();
-        let clock = self.clock.clone();
-        self.tasks.spawn(worker::run(fetch, clock, ticket, request, report, self.cancel.clone()));
+        self.tasks.spawn(worker::run(self.desk.clone(), ticket, request));
         self.sync(grant.host, grant.lane);
         if spent {
             self.skip_all(grant.host, "the host's max_requests is reached");
