@@ -52,6 +52,8 @@ async fn case_117_and_118_no_server_and_no_list_writes_to_the_terminal_or_breaks
         assert_eq!(code, Some(0));
         assert_eq!(harmful(&printed), None, "{}", printed.escape_debug());
     }
+    // What they said is there, in a form that does nothing.
+    assert!(files.iter().any(|(_, bytes)| String::from_utf8_lossy(bytes).contains("desrever")), "nothing was told");
     for (name, bytes) in files {
         let text = String::from_utf8(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(harmful(&text), None, "{name}: {}", text.escape_debug());

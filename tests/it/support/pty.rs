@@ -255,6 +255,9 @@ pub(crate) fn foreign(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut found = Vec::new();
     let mut rest = text.as_ref();
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        found.push("no UTF-8".to_owned());
+    }
     while let Some(c) = rest.chars().next() {
         let length = if c == '\x1b' { own_sequence(rest) } else { Some(c.len_utf8()) };
         let harmless = !c.is_control() || matches!(c, '\r' | '\n' | '\x1b');
@@ -293,4 +296,40 @@ pub(crate) fn after_screen(bytes: &[u8]) -> Option<String> {
     const LEFT: &[u8] = b"\x1b[?1049l";
     let at = bytes.windows(LEFT.len()).rposition(|window| window == LEFT)?;
     Some(String::from_utf8_lossy(&bytes[at + LEFT.len()..]).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_bytes_are_found_and_ours_are_not() {
+        let ours =
+            "\x1b[?1049h\x1b[?25l\x1b[2J\x1b[3;4H\x1b[0;38;5;9mtext ▕█ ‖\x1b[?2026l\x1b[?25h\x1b[?1049l\r\nsummary\r\n";
+        assert_eq!(foreign(ours.as_bytes()), Vec::<String>::new());
+        for theirs in [
+            "\x1b]0;title\x07",
+            "\x1b]52;c;eA==\x1b\\",
+            "\u{9b}31m",
+            "\x1bP1$r\x1b\\",
+            "\x1b[6n",
+            "\x1b[?1003h",
+            "\x1bc",
+            "a\tb",
+            "\x07",
+            "\u{202e}",
+            "\u{200b}",
+            "\x1b[3",
+        ] {
+            let line = format!("{ours}{theirs}{ours}");
+            assert_ne!(foreign(line.as_bytes()), Vec::<String>::new(), "{}", theirs.escape_debug());
+        }
+        assert_ne!(foreign(b"\xff\x9b"), Vec::<String>::new(), "no UTF-8");
+    }
+
+    #[test]
+    fn the_last_words_are_what_follows_the_last_screen() {
+        assert_eq!(after_screen(b"a\x1b[?1049lb\x1b[?1049lc").as_deref(), Some("c"));
+        assert_eq!(after_screen(b"abc"), None);
+    }
 }
