@@ -2,12 +2,15 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod cli;
 mod control_properties;
 mod demo_servers;
 mod fetch;
+mod headless;
 mod journal;
 mod lab;
 mod licences;
+mod pty;
 mod review;
 mod scenario;
 mod sim;

@@ -136,8 +136,8 @@ impl Engine {
         }
     }
 
+    /// A screen ends by itself when its terminal does; status lines may go to a file and stay.
     fn terminal_gone(&mut self) {
-        self.watcher = None;
         match self.config.ui.on_hangup {
             crate::config::OnHangup::Continue => {
                 self.event(Who::System, None, What::System, Value::None, Value::None, "terminal gone: headless", None);
