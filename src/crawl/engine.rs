@@ -41,6 +41,8 @@ const TICK: Duration = Duration::from_secs(1);
 const LOCAL_REST: Duration = Duration::from_secs(1);
 /// The journal's last batch may take so long to reach the disk.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// Why a URL of a host with `max_requests` is not sent.
+const SPENT: &str = "the host's max_requests is reached";
 /// How often the counters go into the journal.
 const PROGRESS_EVERY: Duration = Duration::from_secs(60);
 
@@ -166,6 +168,8 @@ impl Engine {
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
+        // When the writer has ended nothing changes any more: not to be asked again and again.
+        let mut writing = true;
         let mut finished = Vec::new();
         loop {
             let now = self.clock.now();
@@ -191,7 +195,7 @@ impl Engine {
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
-                _ = health.changed() => {}
+                changed = health.changed(), if writing => writing = changed.is_ok(),
                 () = tokio::time::sleep(sleep) => {}
             }
         }
