@@ -3,6 +3,7 @@
 
 mod architecture;
 mod control_properties;
+mod crawl;
 mod demo_servers;
 mod fetch;
 mod journal;
