@@ -292,6 +292,7 @@ impl Controller {
         if signal == Signal::Throttle {
             hot.refusals.record(now);
         }
+        hot.given_up &= signal != Signal::Success;
         if signal == Signal::Success && answer.kind != RequestKind::Robots {
             hot.last_ok = Some(now);
         }
@@ -321,8 +322,8 @@ impl Controller {
             hot.moved = Some((now, trend));
         }
         hot.retarget(now, policy, &self.settings);
-        let give_up = !hot.given_up
-            && signal == Signal::Throttle
+        // Also again, for URLs that came in (or back) since the last time.
+        let give_up = signal == Signal::Throttle
             && hot.holding.refusing_since().is_some_and(|since| now.since(since) >= self.settings.give_up_after);
         hot.given_up |= give_up;
         self.tell(now, answer, &ruling, shift);
@@ -364,6 +365,7 @@ impl Controller {
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
         let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
         hot.holding.reachable();
+        hot.given_up = false;
         let before = hot.crawl_delay;
         let delay = asked.filter(|asked| !asked.is_zero()).map(|asked| {
             let obeyed = asked.min(CRAWL_DELAY_MAX);
@@ -419,6 +421,12 @@ impl Controller {
     pub fn has_answered(&self, host: HostId) -> bool {
         let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
         hot.is_some_and(|hot| hot.answered)
+    }
+
+    /// Whether a host was given up.
+    pub fn is_given_up(&self, host: HostId) -> bool {
+        let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
+        hot.is_some_and(|hot| hot.given_up)
     }
 
     /// A share of jitter in `[0, 1)`.

@@ -42,6 +42,8 @@ const TICK: Duration = Duration::from_secs(1);
 const LOCAL_REST: Duration = Duration::from_secs(1);
 /// The journal's last batch may take so long to reach the disk.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// Why a URL of a host with `max_requests` is not sent.
+const SPENT: &str = "the host's max_requests is reached";
 /// How often the counters go into the journal.
 const PROGRESS_EVERY: Duration = Duration::from_secs(60);
 
@@ -165,6 +167,8 @@ impl Engine {
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
+        // When the writer has ended nothing changes any more: not to be asked again and again.
+        let mut writing = true;
         let mut finished = Vec::new();
         let mut more = false;
         loop {
@@ -196,7 +200,7 @@ impl Engine {
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
-                _ = health.changed() => {}
+                changed = health.changed(), if writing => writing = changed.is_ok(),
                 () = tokio::time::sleep(sleep) => {}
             }
         }

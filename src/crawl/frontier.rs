@@ -5,12 +5,12 @@
 //! canonical form is kept (16 bytes) for the length of the run.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::job::Job;
 use crate::control::host::LaneQueue;
-use crate::control::{HostId, Lane, Mono, RequestKind};
+use crate::control::{HostId, Lane, Mono};
 
 /// URLs pending at most; reading of inputs waits beyond it.
 pub const PENDING_MAX: usize = 1_000_000;
@@ -19,6 +19,8 @@ pub const PENDING_MAX: usize = 1_000_000;
 #[derive(Debug, Default)]
 pub struct Frontier {
     hosts: Vec<Vec<LaneJobs>>,
+    /// Requests for the robots.txt of others that lead to a host: no URLs of the crawl, and first in turn.
+    robots: HashMap<HostId, VecDeque<Job>>,
     seen: HashSet<u128, BuildHasherDefault<Folded>>,
     pending: usize,
     stamped: u64,
@@ -86,22 +88,42 @@ impl Frontier {
 
     /// Puts a job at the end of its lane.
     pub fn push(&mut self, host: HostId, lane: Lane, job: Job) {
-        self.pending += counts(&job);
         self.lane(host, lane).ready.push_back(job);
+        self.pending += 1;
     }
 
     /// Puts a job at the head of its lane: it goes next.
     pub fn push_front(&mut self, host: HostId, lane: Lane, job: Job) {
-        self.pending += counts(&job);
         self.lane(host, lane).ready.push_front(job);
+        self.pending += 1;
     }
 
     /// Puts a job aside until it is due.
     pub fn push_delayed(&mut self, host: HostId, lane: Lane, job: Job) {
         self.stamped += 1;
-        self.pending += counts(&job);
         let delayed = Delayed { due: job.due, stamp: self.stamped, job };
         self.lane(host, lane).delayed.push(Reverse(delayed));
+        self.pending += 1;
+    }
+
+    /// Queues a request for somebody's robots.txt that was redirected to this host. One an authority at most.
+    pub fn push_robots(&mut self, host: HostId, job: Job) {
+        self.robots.entry(host).or_default().push_back(job);
+    }
+
+    /// Takes the next request of [`Self::push_robots`], whatever the lane.
+    pub fn pop_robots(&mut self, host: HostId) -> Option<Job> {
+        let jobs = self.robots.get_mut(&host)?;
+        let job = jobs.pop_front();
+        if jobs.is_empty() {
+            self.robots.remove(&host);
+        }
+        job
+    }
+
+    /// Whether [`Self::pop_robots`] has one.
+    pub fn has_robots(&self, host: HostId) -> bool {
+        self.robots.contains_key(&host)
     }
 
     /// Takes the next job of a lane: one whose retry is due first, since it has waited longest.
@@ -112,16 +134,22 @@ impl Frontier {
             true => jobs.delayed.pop().map(|Reverse(delayed)| delayed.job),
             false => jobs.ready.pop_front(),
         };
-        self.pending -= job.as_ref().map_or(0, counts);
+        self.pending -= usize::from(job.is_some());
         job
     }
 
-    /// What is queued in a lane, for the controller.
+    /// What is queued in a lane, for the controller. Requests for robots.txt count in the first.
     pub fn queue(&self, host: HostId, lane: Lane) -> LaneQueue {
+        let robots = match lane {
+            Lane(0) => self.robots.get(&host).map_or(0, VecDeque::len),
+            Lane(_) => 0,
+        };
         let jobs = self.hosts.get(host.0 as usize).and_then(|lanes| lanes.get(usize::from(lane.0)));
-        let Some(jobs) = jobs else { return LaneQueue::EMPTY };
+        let Some(jobs) = jobs else {
+            return LaneQueue { ready: u32::try_from(robots).unwrap_or(u32::MAX), ..LaneQueue::EMPTY };
+        };
         LaneQueue {
-            ready: u32::try_from(jobs.ready.len()).unwrap_or(u32::MAX),
+            ready: u32::try_from(jobs.ready.len() + robots).unwrap_or(u32::MAX),
             delayed: u32::try_from(jobs.delayed.len()).unwrap_or(u32::MAX),
             due: jobs.delayed.peek().map_or(Mono::NEVER, |Reverse(delayed)| delayed.due),
         }
@@ -135,7 +163,7 @@ impl Frontier {
             jobs.extend(lane.ready.drain(..));
             jobs.extend(std::mem::take(&mut lane.delayed).into_iter().map(|Reverse(delayed)| delayed.job));
         }
-        self.pending -= jobs.iter().map(counts).sum::<usize>();
+        self.pending -= jobs.len();
         jobs
     }
 
@@ -144,7 +172,7 @@ impl Frontier {
         self.hosts.get(host.0 as usize).map_or(0, Vec::len)
     }
 
-    /// URLs of the crawl queued, all hosts; a hop of a robots.txt is none.
+    /// URLs queued, all hosts.
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -165,11 +193,6 @@ impl Frontier {
         }
         &mut lanes[lane]
     }
-}
-
-/// What a job counts for in `pending`.
-fn counts(job: &Job) -> usize {
-    usize::from(job.kind() != RequestKind::Robots)
 }
 
 #[cfg(test)]

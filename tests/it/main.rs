@@ -4,6 +4,7 @@
 mod architecture;
 mod cli;
 mod control_properties;
+mod crawl;
 mod demo_servers;
 mod fetch;
 mod headless;

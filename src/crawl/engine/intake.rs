@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::Engine;
+use super::{Engine, SPENT};
 use crate::control::{Command, HostId, Lane, Value, What, Who};
 use crate::crawl::address::{Authority, Userinfo, fingerprint};
 use crate::crawl::input::{Batch, InputItem};
@@ -58,9 +58,8 @@ impl Engine {
             return;
         }
         let now = self.clock.now();
-        if let Some(pattern) = self.config.crawl.exclude.iter().find(|pattern| pattern.is_match(url.as_str())) {
-            let why = format!("excluded by {}", pattern.as_str());
-            self.skip(None, url.as_str(), &why);
+        if let Some(pattern) = self.excluded_by(&url) {
+            self.skip(None, url.as_str(), &format!("excluded by {pattern}"));
             return;
         }
         let Some(host) = self.host_of(&url) else {
@@ -68,12 +67,18 @@ impl Engine {
             return;
         };
         if self.is_spent(host) {
-            self.skip(Some(host), url.as_str(), "the host's max_requests is reached");
+            self.skip(Some(host), url.as_str(), SPENT);
             return;
         }
         let lane = self.hosts.lane(host, &url, &self.config);
         self.frontier.push(host, lane, Job::page(&url, now));
         self.sync(host, lane);
+    }
+
+    /// The pattern that keeps a URL from being fetched, if one does: one of an input, or a redirect's target.
+    pub(super) fn excluded_by(&self, url: &Url) -> Option<String> {
+        let pattern = self.config.crawl.exclude.iter().find(|pattern| pattern.is_match(url.as_str()));
+        pattern.map(|pattern| pattern.as_str().to_owned())
     }
 
     /// The host of a URL, made known if it is new.

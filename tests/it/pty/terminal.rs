@@ -86,7 +86,7 @@ fn case_112_what_libraries_say_on_standard_error_cannot_reach_the_picture() {
     let mut pty = Pty::start(scene.path(), &scene.run());
     pty.see("hosts 2");
     let target = std::fs::read_link(format!("/proc/{}/fd/2", pty.pid.as_raw_nonzero())).expect("its own");
-    assert_eq!(target, scene.dir().canonicalize().expect("there").join("stderr.log"));
+    assert_eq!(target, scene.dir().canonicalize().expect("there").join("crawldeck.log"));
     scene.arrivals("requests", 50);
     pty.keys("q");
     pty.see("leave the crawl?");
