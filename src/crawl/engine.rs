@@ -44,6 +44,8 @@ const LOCAL_REST: Duration = Duration::from_secs(1);
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// Why a URL of a host with `max_requests` is not sent.
 const SPENT: &str = "the host's max_requests is reached";
+/// Cancelled workers may take so long to end.
+const TASKS_WITHIN: Duration = Duration::from_secs(1);
 /// How often the counters go into the journal.
 const PROGRESS_EVERY: Duration = Duration::from_secs(60);
 
@@ -247,8 +249,13 @@ impl Engine {
     async fn end(mut self) -> RunEnd {
         let now = self.clock.now();
         self.desk.cancel.cancel();
-        self.requeue_in_flight(now);
         self.tasks.close();
+        // Cancelled tasks end at their next turn; nothing that they do takes longer.
+        let _ = tokio::time::timeout(TASKS_WITHIN, self.tasks.wait()).await;
+        while let Ok(one) = self.finished_out.try_recv() {
+            self.finish_late(now, one);
+        }
+        self.requeue_in_flight(now);
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);
         if finished {
             self.phase = Phase::Finished;

@@ -93,6 +93,19 @@ impl Engine {
         self.follow_up(now, flight, next);
     }
 
+    /// The same after a stop: what had come in by then counts as what it was, what was never sent goes back.
+    pub(super) fn finish_late(&mut self, now: Mono, finished: Finished) {
+        if finished.reply.on_wire {
+            self.finish(now, finished);
+        } else if let Some(flight) = self.in_flight.take(finished.ticket) {
+            self.controller.cancel(now, &flight.grant);
+            self.sent = self.sent.saturating_sub(1);
+            if flight.job.kind() != RequestKind::Robots {
+                self.frontier.push_front(flight.grant.host, flight.grant.lane, flight.job);
+            }
+        }
+    }
+
     /// Our own trouble is never the host's fault: everybody rests for a moment, and it is said.
     fn rest(&mut self, now: Mono, reply: &Reply) {
         self.local_rest = now.after(LOCAL_REST);

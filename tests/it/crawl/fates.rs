@@ -2,12 +2,13 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crawldeck::control::{Outcome, RequestKind, What};
 use crawldeck::crawl::exchange::{Fetch, FetchRequest, ReplyFuture};
 use crawldeck::crawl::fetcher::HttpFetcher;
 
-use crate::support::answers::{by_turn, pages_asked, redirect, status, steady, text};
+use crate::support::answers::{by_page, by_turn, pages_asked, redirect, status, steady, text};
 use crate::support::engine::Crawl;
 
 /// The real fetcher, but that it panics at one path.
@@ -178,4 +179,48 @@ async fn case_54_ten_spellings_of_a_host_are_one_bucket_and_one_page() {
     ended.assert_all_done(1);
     assert_eq!(ended.end.totals.counts.hosts, 1);
     assert_eq!(server.arrivals().len(), 2);
+}
+
+#[tokio::test]
+async fn wanted_25_a_host_that_only_refuses_is_given_up_with_its_urls_listed() {
+    let (refusing, other) = (by_page(|_| status(429)), steady());
+    let mut crawl = Crawl::new();
+    crawl.config.settings.give_up_after = Duration::from_secs(3);
+    for (name, server) in [("refusing.test", &refusing), ("other.test", &other)] {
+        crawl.host(name, server);
+        crawl.pages(name, 12);
+    }
+    let ended = crawl.run().await;
+    assert_eq!(ended.fates(), (12, 12, 0, 0));
+    assert_eq!(ended.whys(What::GiveUp, "refusing.test").len(), 1);
+    for event in ended.events_of(What::UrlFailed) {
+        assert!(event.why.as_str().starts_with("host given up: "), "{event:?}");
+    }
+    // Refusals cost no attempt: more of them than a URL has.
+    assert!(ended.count(Outcome::Throttled) >= 4);
+}
+
+#[tokio::test]
+async fn case_130_credentials_in_urls_reach_no_file_and_no_server() {
+    let server = by_turn(|path, _| match path {
+        "/robots.txt" => status(404),
+        "/p/1" => redirect("http://mallory:CANARY-two@host.test/p/2"),
+        "/p/3" => redirect("ftp://mallory:CANARY-three@host.test/p/2"),
+        "/p/4" => status(500),
+        _ => text("page"),
+    });
+    let mut crawl = Crawl::new();
+    crawl.host("host.test", &server);
+    crawl.url("http://user:CANARY-one@host.test/p/0");
+    crawl.url("http://CANARY-name@host.test/p/4");
+    crawl.pages("host.test", 4);
+    crawl.url("http://user:CANARY-four@host.test:99999/");
+    let ended = crawl.run().await;
+    assert_eq!(ended.fates(), (3, 2, 0, 0));
+    assert!(!ended.written.contains("CANARY"), "{}", ended.written);
+    assert!(!ended.log.iter().any(|line| line.contains("CANARY")));
+    for arrival in server.arrivals() {
+        assert!(!format!("{arrival:?}").contains("CANARY"), "{arrival:?}");
+        assert!(arrival.headers.iter().all(|(name, _)| name != "authorization"));
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crawldeck::control::{Outcome, RequestKind, Shape};
+use crawldeck::config::EndpointRule;
+use crawldeck::control::{EndpointPolicy, Original, Outcome, RequestKind, Shape};
 
 use crate::support::answers::{by_turn, redirect, reset, status, steady, text, with_header};
 use crate::support::engine::{Crawl, Ended};
@@ -181,4 +182,38 @@ async fn a_page_that_fails_is_tried_so_often_and_listed() {
     // Its own backoff: 20 ms, then 40 ms, never earlier.
     assert!(asked[1].at - asked[0].at >= Duration::from_millis(20));
     assert!(asked[2].at - asked[1].at >= Duration::from_millis(40));
+}
+
+#[tokio::test]
+async fn an_endpoint_has_a_bucket_of_its_own_under_its_hosts() {
+    let server = by_turn(|path, turn| match (path, turn) {
+        ("/robots.txt", _) => status(404),
+        ("/api/3", 0) => with_header(503, "retry-after", "1"),
+        _ => text("page"),
+    });
+    let mut crawl = Crawl::new();
+    crawl.host("host.test", &server);
+    let api = EndpointPolicy { original: Original { rate: 20.0, capacity: 2.0 }, cost: 1.0 };
+    crawl.policy("host.test").endpoints.push(api);
+    crawl.config.hosts[0].endpoints.push(EndpointRule {
+        path: "/api/".into(),
+        glob: None,
+        inherits: Default::default(),
+    });
+    for page in 0..20 {
+        crawl.url(format!("http://host.test/api/{page}"));
+    }
+    crawl.pages("host.test", 60);
+    let ended = crawl.run().await;
+    ended.assert_all_done(80);
+    let api: Vec<Arrival> = server.arrivals().into_iter().filter(|one| one.path.starts_with("/api/")).collect();
+    assert_envelope(&api, 20.0, 2.0, server.jitter() + ended.lateness);
+    // The refusal cut the endpoint, not the host; the hold was the host's.
+    assert_eq!(ended.cuts("host.test"), [(20.0, 10.0)]);
+    assert!(ended.rows.iter().all(|row| row.rate == 1_000.0));
+    let refused = api.iter().find(|one| one.status == 503).and_then(|one| one.answered).expect("refused once");
+    let held = server.arrivals();
+    let early =
+        held.iter().filter(|one| one.at > refused + server.jitter() * 3 && one.at < refused + Duration::from_secs(5));
+    assert_eq!(early.count(), 0);
 }

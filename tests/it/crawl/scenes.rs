@@ -32,8 +32,8 @@ async fn scene_steady_every_url_ends_ok() {
 
 #[tokio::test]
 async fn scene_limited_every_url_ends_ok() {
-    let spec = ServerSpec { limit: Limit::Bucket { rate: 20.0, burst: 10.0 }, ..ServerSpec::default() };
-    assert_all_arrive(spec, 60, 30.0).await;
+    let spec = ServerSpec { limit: Limit::Bucket { rate: 30.0, burst: 10.0 }, ..ServerSpec::default() };
+    assert_all_arrive(spec, 60, 50.0).await;
 }
 
 #[tokio::test]

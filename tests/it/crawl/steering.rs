@@ -1,10 +1,12 @@
 //! Commands, drain, stop and a full disk while requests are under way.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crawldeck::control::{Amount, Command, Lifetime, Outcome, OverrideSpec, WakeEven, What};
+use crawldeck::config::OnHangup;
+use crawldeck::control::{Amount, Command, Lifetime, Outcome, OverrideSpec, RequestKind, Verdict, WakeEven, What};
+use crawldeck::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
 use crawldeck::watch::{Phase, Request};
 
 use crate::support::answers::{after, by_page, pages_asked, robots_asked, steady, text, with_header};
@@ -58,6 +60,80 @@ async fn wanted_20_a_stop_requeues_what_is_in_flight_and_each_has_its_row() {
     ended.assert_rows_are(&[&server]);
     assert_eq!(ended.count(Outcome::Local), 6);
     assert_eq!(ended.events_of(What::Stop)[0].why.as_str(), "stopped");
+}
+
+/// Counts requests that really began; each ends after so many turns of the runtime.
+struct Counting(Arc<AtomicUsize>);
+
+impl Fetch for Counting {
+    fn fetch(&self, request: FetchRequest) -> ReplyFuture {
+        let began = Arc::clone(&self.0);
+        Box::pin(async move {
+            began.fetch_add(1, Ordering::SeqCst);
+            for _ in 0..5 {
+                tokio::task::yield_now().await;
+            }
+            let status = if request.kind == RequestKind::Robots { 404 } else { 200 };
+            let whole = Reply::failed(Outcome::Local, "");
+            Reply { verdict: Verdict::Status(status), status: Some(status), error: None, ..whole }
+        })
+    }
+}
+
+#[tokio::test]
+async fn wanted_20_a_stop_in_full_flight_writes_a_row_for_each_request_that_began() {
+    for stop_at in [1, 37, 200] {
+        let began = Arc::new(AtomicUsize::new(0));
+        let mut crawl = Crawl::new();
+        crawl.rate(1e6, 1e6).connections = 64;
+        crawl.pages("host.test", 2_000);
+        crawl.fetch_with(Arc::new(Counting(Arc::clone(&began))));
+        let running = crawl.start();
+        // Turn by turn, so that the stop falls among grants, sends and answers.
+        while began.load(Ordering::SeqCst) < stop_at {
+            tokio::task::yield_now().await;
+        }
+        running.ask(Request::Stop).await;
+        let ended = running.end().await;
+        assert_eq!(ended.rows.len(), began.load(Ordering::SeqCst), "stopped at {stop_at}");
+        let (done, failed, skipped, pending) = ended.fates();
+        assert_eq!((failed, skipped), (0, 0));
+        // Those whose list was not read by then are not known.
+        assert!(done + pending <= 2_000);
+        assert_eq!(done as usize, ended.count(Outcome::Ok));
+    }
+}
+
+#[tokio::test]
+async fn a_vanished_terminal_leaves_the_crawl_alone_or_drains_it_as_configured() {
+    for on_hangup in [OnHangup::Continue, OnHangup::Drain] {
+        let server = slow(Duration::from_millis(10));
+        let mut crawl = Crawl::new();
+        crawl.rate(100.0, 2.0);
+        crawl.config.ui.on_hangup = on_hangup;
+        crawl.host("host.test", &server);
+        crawl.pages("host.test", 60);
+        let running = crawl.start();
+        server.wait_for("some requests", |all| all.len() >= 10).await;
+        running.ask(Request::TerminalGone).await;
+        let ended = running.end().await;
+        let (done, failed, skipped, pending) = ended.fates();
+        assert_eq!((failed, skipped, done + pending), (0, 0, 60));
+        assert_eq!(pending == 0, on_hangup == OnHangup::Continue, "{on_hangup:?}");
+        ended.assert_rows_are(&[&server]);
+    }
+}
+
+#[tokio::test]
+async fn case_111_a_watcher_that_never_looks_stops_nothing() {
+    let server = steady();
+    let mut crawl = Crawl::new();
+    crawl.nobody_looks();
+    crawl.host("host.test", &server);
+    crawl.pages("host.test", 300);
+    let ended = crawl.run().await;
+    ended.assert_all_done(300);
+    ended.assert_rows_are(&[&server]);
 }
 
 #[tokio::test]

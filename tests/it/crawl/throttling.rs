@@ -227,7 +227,7 @@ async fn wanted_02_all_pages_arrive_from_the_server_that_refuses_without_a_word(
     let server = LabServer::of_model(Column::TooManyBare.model());
     let mut crawl = Crawl::new();
     crawl.host("lab.test", &server);
-    crawl.rate(20.0, 20.0).connections = 4;
+    crawl.rate(10.0, 10.0).connections = 4;
     crawl.config.settings.backoff.base = Duration::from_secs(1);
     crawl.config.settings.backoff.max = Duration::from_secs(60);
     crawl.pages("lab.test", Column::PAGES);
@@ -241,7 +241,7 @@ async fn wanted_02_all_pages_arrive_from_the_server_that_refuses_without_a_word(
 
 #[tokio::test]
 async fn wanted_01_no_request_falls_into_the_windows_of_the_lab_servers() {
-    for column in [Column::TooManyTold, Column::UnavailableTold] {
+    let crawled = async |column: Column| {
         let server = LabServer::of_model(column.model());
         let mut crawl = Crawl::new();
         crawl.host("lab.test", &server);
@@ -252,7 +252,8 @@ async fn wanted_01_no_request_falls_into_the_windows_of_the_lab_servers() {
         let arrivals = server.arrivals();
         assert!(refusals(&arrivals) > 0, "{column:?}: a test that is never refused tests nothing");
         assert_eq!(in_window(&arrivals, grace(&server)).len(), 0, "{column:?}");
-    }
+    };
+    tokio::join!(crawled(Column::TooManyTold), crawled(Column::UnavailableTold));
 }
 
 #[tokio::test]

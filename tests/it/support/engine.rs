@@ -21,7 +21,7 @@ use crawldeck::journal::disk::{Disk, SystemDisk};
 use crawldeck::journal::reader::{EventRecord, RequestRecord, Word};
 use crawldeck::journal::run_folder::RunFolder;
 use crawldeck::journal::summary::{Summary, summarise};
-use crawldeck::journal::{Journal, JournalOptions};
+use crawldeck::journal::{EVENTS_FILE, Journal, JournalOptions, REQUESTS_FILE};
 use crawldeck::watch::{ActAnswer, REQUESTS_MAX, Request, Snapshot, Totals};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -43,6 +43,7 @@ pub(crate) struct Crawl {
     lists: Vec<Source>,
     fetch: Option<Arc<dyn Fetch>>,
     disk: Box<dyn Disk>,
+    looked_at: bool,
 }
 
 impl Crawl {
@@ -56,7 +57,14 @@ impl Crawl {
         config.settings.backoff.base = Duration::from_millis(20);
         config.settings.backoff.max = Duration::from_millis(200);
         config.settings.backoff.jitter = Duration::ZERO;
-        let mut crawl = Self { config, urls: Vec::new(), lists: Vec::new(), fetch: None, disk: Box::new(SystemDisk) };
+        let mut crawl = Self {
+            config,
+            urls: Vec::new(),
+            lists: Vec::new(),
+            fetch: None,
+            disk: Box::new(SystemDisk),
+            looked_at: true,
+        };
         crawl.rate(1_000.0, 1_000.0);
         crawl
     }
@@ -125,10 +133,15 @@ impl Crawl {
         self.disk = disk;
     }
 
+    /// The watcher takes no snapshot until the engine has ended.
+    pub(crate) fn nobody_looks(&mut self) {
+        self.looked_at = false;
+    }
+
     /// Begins.
     pub(crate) fn start(self) -> Running {
         let fetch = self.fetch.clone().unwrap_or_else(|| Arc::new(self.real_fetch()));
-        let Self { config, urls, lists, disk, .. } = self;
+        let Self { config, urls, lists, disk, looked_at, .. } = self;
         let dir = tempfile::tempdir().expect("a folder");
         let folder = RunFolder::open(dir.path()).expect("a run folder");
         let clock = SystemClock::shared();
@@ -156,10 +169,28 @@ impl Crawl {
             seed: 1,
         };
         let engine = tokio::spawn(Engine::new(parts).run());
-        let watching = tokio::spawn(look(snapshots, seen_in));
+        let watching = match looked_at {
+            true => tokio::spawn(look(snapshots, seen_in)),
+            false => tokio::spawn(async move {
+                seen_in.closed().await;
+                drop(snapshots);
+            }),
+        };
         let lateness = Arc::new(AtomicU64::new(0));
         let probing = tokio::spawn(probe(Arc::clone(&lateness)));
-        Running { requests, seen, engine, watching, probing, lateness, dir, _folder: folder, _urls: file, tickets: 0 }
+        Running {
+            requests,
+            seen,
+            engine,
+            watching,
+            probing,
+            lateness,
+            dir,
+            _folder: folder,
+            _urls: file,
+            tickets: 0,
+            looks: looked_at,
+        }
     }
 
     /// Runs to its end.
@@ -210,6 +241,7 @@ pub(crate) struct Running {
     _folder: RunFolder,
     _urls: tempfile::NamedTempFile,
     tickets: u64,
+    looks: bool,
 }
 
 impl Drop for Running {
@@ -279,15 +311,21 @@ impl Running {
         };
         let end = end.expect("the engine does not panic");
         // The watcher ends when the engine has let go of it.
-        (&mut self.watching).await.expect("no panic");
-        let seen = self.seen.borrow().clone();
+        let seen = if self.looks {
+            (&mut self.watching).await.expect("no panic");
+            self.seen.borrow().clone()
+        } else {
+            Seen::default()
+        };
+        let written = [REQUESTS_FILE, EVENTS_FILE].map(|name| std::fs::read_to_string(self.dir.path().join(name)));
+        let written = written.map(|text| text.expect("readable")).concat();
         let (rows, damaged) = records::requests(self.dir.path());
         assert_eq!(damaged, 0, "every row can be read back");
         let (events, damaged) = records::events(self.dir.path());
         assert_eq!(damaged, 0, "every event can be read back");
         let summary = summarise(self.dir.path()).expect("readable");
         let lateness = Duration::from_nanos(self.lateness.load(Ordering::Relaxed));
-        let ended = Ended { end, rows, events, summary, lateness, log: seen.log };
+        let ended = Ended { end, rows, events, summary, lateness, log: seen.log, written };
         ended.assert_sums();
         ended
     }
@@ -303,6 +341,8 @@ pub(crate) struct Ended {
     pub(crate) lateness: Duration,
     /// All lines of the log on the screen.
     pub(crate) log: Vec<String>,
+    /// All that stands in the journal's files.
+    pub(crate) written: String,
 }
 
 impl Ended {
