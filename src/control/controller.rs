@@ -66,7 +66,7 @@ pub struct Controller {
     changed: Vec<HostId>,
     pub(super) sweep_at: usize,
     pub(super) outlook: Outlook,
-    pub(super) given_up: Vec<HostId>,
+    pub(super) given_up: Vec<(HostId, &'static str)>,
 }
 
 impl Controller {
@@ -246,7 +246,7 @@ impl Controller {
         Some(Grant { host, lane, at: now, probe, rate: target.rate, capacity: target.capacity, tokens })
     }
 
-    /// A grant that was not used: nothing went out on the wire. Its tokens return.
+    /// A grant that was not used: nothing went out on the wire. Its tokens return if that is known at once.
     pub fn cancel(&mut self, now: Mono, grant: &Grant) {
         let Some(slot) = self.slots.get_mut(grant.host.0 as usize) else { return };
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
@@ -255,13 +255,17 @@ impl Controller {
         hot.in_flight = hot.in_flight.saturating_sub(1);
         hot.sent = hot.sent.saturating_sub(1);
         hot.holding.on_cancel(grant.at);
-        hot.layer.bucket.give_back(now, cost);
-        if let Some(endpoint) = usize::from(grant.lane.0).checked_sub(1).and_then(|one| hot.endpoints.get_mut(one)) {
-            endpoint.bucket.give_back(now, cost);
-        }
-        if let Some(global) = &mut self.global {
-            global.give_back(now, cost);
-            self.global_until = Mono::ZERO;
+        // Later the bucket may have been full and emptied meanwhile, and the token would count twice: it lapses.
+        if now == grant.at {
+            hot.layer.bucket.give_back(now, cost);
+            let endpoint = usize::from(grant.lane.0).checked_sub(1).and_then(|one| hot.endpoints.get_mut(one));
+            if let Some(endpoint) = endpoint {
+                endpoint.bucket.give_back(now, cost);
+            }
+            if let Some(global) = &mut self.global {
+                global.give_back(now, cost);
+                self.global_until = Mono::ZERO;
+            }
         }
         // A cold start that this grant had ended goes on.
         hot.retarget(now, policy, &self.settings);
@@ -307,6 +311,7 @@ impl Controller {
         let layer = hot.adapted(answer.lane);
         let bounds = super::adaptive::Bounds { original: layer.original, min_rate };
         let shift = layer.adaptive.on_outcome(now, &bounds, &observation);
+        let mut helped = None;
         if answer.lane.0 > 0 {
             if let Some(shift) = shift {
                 layer.bucket.set_target(now, shift.after);
@@ -314,7 +319,7 @@ impl Controller {
             if signal == Signal::Success {
                 // The host was cut by others' answers; every success helps it back.
                 let bounds = hot.bounds(&self.settings);
-                hot.layer.adaptive.on_outcome(now, &bounds, &observation);
+                helped = hot.layer.adaptive.on_outcome(now, &bounds, &observation);
             }
         }
         if let Some(shift) = shift {
@@ -326,7 +331,9 @@ impl Controller {
         let give_up = signal == Signal::Throttle
             && hot.holding.refusing_since().is_some_and(|since| now.since(since) >= self.settings.give_up_after);
         hot.given_up |= give_up;
-        self.tell(now, answer, &ruling, shift);
+        self.tell_hold(now, answer, &ruling);
+        self.tell_shift(now, answer, outcome, answer.lane, shift);
+        self.tell_shift(now, answer, outcome, Lane(0), helped);
         self.replan(now, answer.host);
         Judgement { outcome, give_up }
     }

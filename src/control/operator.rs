@@ -145,6 +145,10 @@ impl Controller {
                 }
                 let original = hot.layer.original;
                 self.set_operator(host, after);
+                if before != after {
+                    let (from, to) = (Value::Settings(before), Value::Settings(after));
+                    self.decide(now, Who::Operator, Some(host), What::Auto, from, to, why);
+                }
                 let (from, to) = (Value::Number(learned.rate), Value::Number(original.rate));
                 self.decide(now, Who::Operator, Some(host), What::Reset, from, to, why);
                 self.retarget(now, host);

@@ -10,6 +10,10 @@ use super::concern::{self, Facts, Thresholds};
 use super::eta::{self, Load, Outlook};
 use super::{Concern, ConcernKind, Controller, HostId, HostState, Mono, Value, What, Who};
 
+/// Why a host is given up.
+pub(super) const REFUSING: &str = "it answered nothing but refusals for give_up_after";
+const SILENT: &str = "its robots.txt could not be had for give_up_after";
+
 impl Controller {
     /// Looks at the next `most` hosts.
     pub fn sweep(&mut self, now: Mono, most: usize) {
@@ -35,8 +39,8 @@ impl Controller {
         self.outlook
     }
 
-    /// Hosts that have answered nothing but refusals for `give_up_after`, each told once.
-    pub fn take_given_up(&mut self) -> Vec<HostId> {
+    /// Hosts to give up, each told once, and why: nothing but refusals, or nothing at all, for `give_up_after`.
+    pub fn take_given_up(&mut self) -> Vec<(HostId, &'static str)> {
         std::mem::take(&mut self.given_up)
     }
 
@@ -111,7 +115,7 @@ impl Controller {
         let silent = hot.holding.unreachable_since().is_some_and(|since| now.since(since) >= patience);
         if (refusing || silent) && !hot.given_up {
             hot.given_up = true;
-            self.given_up.push(host);
+            self.given_up.push((host, if refusing { REFUSING } else { SILENT }));
         }
     }
 

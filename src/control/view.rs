@@ -66,7 +66,8 @@ impl Controller {
     fn limiting(&self, standing: &super::host::Standing, now: Mono) -> Limiting {
         let sends = standing.lane.is_some() && standing.at <= now;
         match standing.limiting {
-            Limiting::Paused | Limiting::Held | Limiting::RequestLimit => standing.limiting,
+            Limiting::Held if standing.at > now && !(self.halted && standing.at == Mono::NEVER) => Limiting::Held,
+            Limiting::Paused | Limiting::RequestLimit => standing.limiting,
             _ if self.halted => Limiting::Halted,
             _ if sends && self.in_flight >= self.settings.concurrency => Limiting::Connections,
             _ if sends && self.is_globally_limited(now) => Limiting::GlobalRate,

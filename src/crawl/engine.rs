@@ -29,7 +29,7 @@ use super::worker::Desk;
 use crate::clock::{Clock, Wall};
 use crate::config::Config;
 use crate::control::backoff::SeededJitter;
-use crate::control::{Controller, Mono};
+use crate::control::{Controller, Mono, Value};
 use crate::journal::Journal;
 use crate::text::Clean;
 use crate::watch::{ActAnswer, LogLine, Phase, Request, Snapshot, Totals};
@@ -46,8 +46,10 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 const SPENT: &str = "the host's max_requests is reached";
 /// Cancelled workers may take so long to end.
 const TASKS_WITHIN: Duration = Duration::from_secs(1);
-/// How often the counters go into the journal.
-const PROGRESS_EVERY: Duration = Duration::from_secs(60);
+/// Wall time is set anew when it differs by so much from what monotonic time says, in microseconds.
+const WALL_DRIFT_MICROS: u64 = 1_000;
+/// How often the counters go into the journal, if they have changed: what a reader of a live run lags behind.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// What an engine is made of.
 pub struct EngineParts {
@@ -117,9 +119,14 @@ pub struct Engine {
     published: Mono,
     swept: Mono,
     progressed: Mono,
+    told_counts: Value,
     local_rest: Mono,
     stopped_because: Option<Clean>,
     started: (Mono, Wall),
+    /// The time of this turn.
+    now: Mono,
+    /// Wall time at the clock's origin, by the clocks as they were last compared.
+    wall_origin: Wall,
     robots_gate: std::collections::HashMap<super::address::Authority, crate::control::HostId>,
 }
 
@@ -155,9 +162,12 @@ impl Engine {
             published: Mono::ZERO,
             swept: now,
             progressed: now,
+            told_counts: Value::None,
             local_rest: Mono::ZERO,
             stopped_because: None,
             started: (now, clock.wall()),
+            now,
+            wall_origin: origin_of(now, clock.wall()),
             robots_gate: std::collections::HashMap::new(),
             desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in, cancel: CancellationToken::new() }),
             config,
@@ -174,7 +184,7 @@ impl Engine {
         let mut finished = Vec::new();
         let mut more = false;
         loop {
-            let now = self.clock.now();
+            let now = self.tick();
             self.check_journal(now);
             self.grant(now);
             self.sweep(now);
@@ -185,6 +195,7 @@ impl Engine {
             }
             let wants_input = self.wants_input();
             let sleep = self.sleep_for(now);
+            let wants_room = self.has_news() && self.watcher.as_ref().is_some_and(|watcher| watcher.capacity() == 0);
             if std::mem::take(&mut more) {
                 // Whoever is about to report does so first: a turn for many costs hardly more than a turn for one.
                 tokio::task::yield_now().await;
@@ -194,7 +205,7 @@ impl Engine {
                 request = next_request(&mut self.requests) => self.take_request(request),
                 count = self.finished_out.recv_many(&mut finished, 1024) => {
                     if count > 0 {
-                        let now = self.clock.now();
+                        let now = self.tick();
                         for one in finished.drain(..) {
                             self.finish(now, one);
                         }
@@ -203,10 +214,22 @@ impl Engine {
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
                 changed = health.changed(), if writing => writing = changed.is_ok(),
+                () = room(&self.watcher), if wants_room => {}
                 () = tokio::time::sleep(sleep) => {}
             }
         }
         self.end().await
+    }
+
+    /// The time of the turn that begins. Wall time is followed only when the two clocks have drifted apart,
+    /// so that times in the journal never run backwards by the width of a reading.
+    fn tick(&mut self) -> Mono {
+        self.now = self.clock.now().max(self.now);
+        let origin = origin_of(self.now, self.clock.wall());
+        if origin.0.abs_diff(self.wall_origin.0) > WALL_DRIFT_MICROS {
+            self.wall_origin = origin;
+        }
+        self.now
     }
 
     /// How long the engine may sleep when nothing comes in.
@@ -216,7 +239,7 @@ impl Engine {
             false => self.local_rest.max(now.after(TICK)),
         };
         let mut wake = grants.min(now.after(TICK));
-        if self.has_news() {
+        if self.has_news() && self.watcher.as_ref().is_some_and(|watcher| watcher.capacity() > 0) {
             wake = wake.min(self.published.after(self.frame));
         }
         wake.since(now)
@@ -247,7 +270,7 @@ impl Engine {
 
     /// Requeues what is in flight, writes the end into the journal and closes it.
     async fn end(mut self) -> RunEnd {
-        let now = self.clock.now();
+        let now = self.tick();
         self.desk.cancel.cancel();
         self.tasks.close();
         // Cancelled tasks end at their next turn; nothing that they do takes longer.
@@ -266,6 +289,20 @@ impl Engine {
         let totals = self.totals(now);
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
         RunEnd { totals, trouble: trouble.or(self.stopped_because) }
+    }
+}
+
+/// Wall time at the origin of the monotonic clock.
+fn origin_of(now: Mono, wall: Wall) -> Wall {
+    Wall(wall.0.saturating_sub(i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX)))
+}
+
+/// Room in the watcher's channel; never ready when nobody watches.
+async fn room(watcher: &Option<mpsc::Sender<Arc<Snapshot>>>) {
+    match watcher {
+        // The place is given back at once: it was only waited for. An error means that nobody watches.
+        Some(watcher) => drop(watcher.reserve().await),
+        None => std::future::pending().await,
     }
 }
 

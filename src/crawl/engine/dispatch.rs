@@ -97,7 +97,7 @@ impl Engine {
                     return;
                 }
                 Decision::Deny { line, rule } => {
-                    let why = format!("robots.txt line {line}: {rule}");
+                    let why = format!("robots_denied: robots.txt line {line}: {rule}");
                     self.skip(Some(host), job.root().to_owned().as_str(), &why);
                 }
                 Decision::Fetch(robots_url) => {

@@ -301,7 +301,7 @@ impl Engine {
 
     /// The rules of `authority` will not be had: what is queued for its host is never sent.
     pub(super) fn robots_out_of_reach(&mut self, authority: Authority, owner: HostId, why: &str) {
-        let now = self.clock.now();
+        let now = self.now;
         let random = self.controller.unit();
         self.robots.on_reply(now, &authority, &Reply::failed(Outcome::Connect, why), random);
         self.robots_gate.remove(&authority);

@@ -57,7 +57,7 @@ impl Engine {
         if !self.frontier.admit(fingerprint(&url)) {
             return;
         }
-        let now = self.clock.now();
+        let now = self.now;
         if let Some(pattern) = self.excluded_by(&url) {
             self.skip(None, url.as_str(), &format!("excluded by {pattern}"));
             return;
@@ -95,7 +95,7 @@ impl Engine {
 
     /// Tells the controller what is queued in a lane.
     pub(super) fn sync(&mut self, host: HostId, lane: Lane) {
-        let now = self.clock.now();
+        let now = self.now;
         self.controller.set_queue(now, host, lane, self.frontier.queue(host, lane));
     }
 
@@ -107,7 +107,7 @@ impl Engine {
 
     /// A request of the operator or of a signal.
     pub(super) fn take_request(&mut self, request: Option<Request>) {
-        let now = self.clock.now();
+        let now = self.now;
         match request {
             Some(Request::Act { ticket, command, targets, chosen_by }) => {
                 let result = self.controller.command(now, command, &targets, chosen_by.as_str());

@@ -1,6 +1,7 @@
 //! What goes out: the journal's records, and snapshots for whoever watches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Engine, PROGRESS_EVERY, TICK};
 use crate::clock::Wall;
@@ -18,8 +19,7 @@ const ROWS_MAX: usize = 50_000;
 impl Engine {
     /// The wall time of a moment, by the clocks as they are now.
     pub(super) fn wall_at(&self, at: Mono) -> Wall {
-        let ago = self.clock.now().since(at);
-        Wall(self.clock.wall().0.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX)))
+        self.wall_origin.after(Duration::from_nanos(at.as_nanos()))
     }
 
     /// A decision of the engine itself.
@@ -36,7 +36,7 @@ impl Engine {
     ) {
         // What the controller decided before comes first in the journal, too.
         self.record_decisions();
-        let decision = Decision { at: self.clock.now(), who, host, what, before, after, why: why.to_owned() };
+        let decision = Decision { at: self.now, who, host, what, before, after, why: why.to_owned() };
         self.record(decision, url);
     }
 
@@ -76,8 +76,9 @@ impl Engine {
     /// Takes what the controller decided into the journal, and hands the batch on.
     pub(super) fn write_down(&mut self, now: Mono) {
         self.record_decisions();
-        if now.since(self.progressed) >= PROGRESS_EVERY {
+        if now.since(self.progressed) >= PROGRESS_EVERY && self.told_counts != self.url_counts() {
             self.progressed = now;
+            self.told_counts = self.url_counts();
             self.event(Who::System, None, What::Progress, Value::None, self.url_counts(), "", None);
         }
         self.journal.flush();
@@ -92,8 +93,10 @@ impl Engine {
 
     pub(super) fn journal_stop(&mut self, now: Mono) {
         self.controller.tell_last(now);
+        let limit = self.config.crawl.max_requests;
         let why = match (self.phase, self.frontier.pending()) {
             (Phase::Stopped, _) => "stopped",
+            (_, 1..) if limit > 0 && self.sent >= limit => "max_requests is reached",
             (_, 0) if self.inputs.is_none() => "done",
             (_, _) => "drained",
         };
@@ -122,8 +125,8 @@ impl Engine {
         }
         self.swept = now;
         self.controller.sweep(now, SWEEP_HOSTS);
-        for host in self.controller.take_given_up() {
-            self.give_up(host, "it answered nothing but refusals for give_up_after");
+        for (host, why) in self.controller.take_given_up() {
+            self.give_up(host, why);
         }
     }
 
