@@ -29,6 +29,8 @@ use crate::text::Clean;
 use crate::tui::{self, TuiHandle, TuiOptions};
 use crate::watch::{REQUESTS_MAX, Request, Snapshot};
 
+/// Descriptors kept for the journal, the log, the terminal and the runtime.
+const RESERVED_DESCRIPTORS: u64 = 32;
 /// The screen gets so long to give the terminal back; it may be stuck in a write to a dead one.
 const SCREEN_WITHIN: Duration = Duration::from_secs(1);
 /// The last words get so long to reach whoever may not read them.
@@ -75,9 +77,9 @@ pub struct SessionOptions {
 
 /// Runs a session to its end and prints the summary; the exit code.
 pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
-    let SessionOptions { config, dir, sources, headless, ends_after, legend } = options;
+    let SessionOptions { mut config, dir, sources, headless, ends_after, legend } = options;
     let clock = SystemClock::shared();
-    raise_descriptors();
+    let sockets = raise_descriptors();
     let signals = signals::take().map_err(failed)?;
     // Everything that the user may have to change is found before anything is written.
     let idle_per_host = config.settings.policies.iter().map(|policy| policy.connections).max().unwrap_or(1);
@@ -95,6 +97,14 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let _log = logging::start(folder.path(), clock.clone(), filter.as_deref()).map_err(failed)?;
     let journal = Journal::open(folder.path(), clock.clone()).map_err(failed)?;
 
+    if sockets < config.settings.concurrency {
+        tracing::warn!(
+            wanted = config.settings.concurrency,
+            sockets,
+            "concurrency is cut to the descriptors there are"
+        );
+        config.settings.concurrency = sockets;
+    }
     let config = Arc::new(config);
     let (requests, requests_in) = mpsc::channel(REQUESTS_MAX);
     let (watcher, snapshots) = mpsc::channel::<Arc<Snapshot>>(1);
@@ -157,11 +167,13 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     Ok(conclude(&folder, &end, by_interrupt, &waits))
 }
 
-/// Lets the process open as many files and sockets as the system allows it to.
-fn raise_descriptors() {
+/// Lets the process open as many files and sockets as the system allows it to; how many of them may be sockets.
+fn raise_descriptors() -> u32 {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     // What cannot be raised stays: running out is then local trouble, and said so.
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let most = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    u32::try_from(most.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1)
 }
 
 async fn drain_after(after: Duration, requests: mpsc::Sender<Request>) {

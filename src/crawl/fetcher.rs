@@ -199,8 +199,17 @@ impl Wire {
         }
         let mut reply = self.read_head(&url, &response, &mut anomalies);
         if let Verdict::Status(status) = reply.verdict {
-            let end = body::read(response, kind, &self.rules).await;
-            take_body(&mut reply, status, end, &mut anomalies);
+            let reading = body::read(response, kind, &self.rules);
+            if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
+                // The hold begins with the head: a body that drips must not keep it from the scheduler. What is
+                // there already is taken; else the connection goes with the rest.
+                match tokio::time::timeout(Duration::ZERO, reading).await {
+                    Ok(end) => take_body(&mut reply, status, end, &mut anomalies),
+                    Err(_) => anomalies.push(String::from("the refusal's body was not waited for")),
+                }
+            } else {
+                take_body(&mut reply, status, reading.await, &mut anomalies);
+            }
         }
         reply.anomalies = anomalies.into_iter().map(Clean::from).collect();
         reply

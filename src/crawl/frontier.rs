@@ -15,6 +15,20 @@ use crate::control::{HostId, Lane, Mono};
 /// URLs pending at most; reading of inputs waits beyond it.
 pub const PENDING_MAX: usize = 1_000_000;
 
+/// URLs known at most, done ones included (16 bytes each); further ones are skipped, and said so.
+pub const SEEN_MAX: usize = 100_000_000;
+
+/// Whether a URL enters the frontier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It was never seen.
+    New,
+    /// It is there already, or was.
+    Known,
+    /// There is no room for another one.
+    Full,
+}
+
 /// The frontier.
 #[derive(Debug, Default)]
 pub struct Frontier {
@@ -81,9 +95,12 @@ impl Hasher for Folded {
 }
 
 impl Frontier {
-    /// Marks a URL as known; false if it was.
-    pub fn admit(&mut self, fingerprint: u128) -> bool {
-        self.seen.insert(fingerprint)
+    /// Marks a URL as known.
+    pub fn admit(&mut self, fingerprint: u128) -> Admission {
+        if self.seen.len() >= SEEN_MAX && !self.seen.contains(&fingerprint) {
+            return Admission::Full;
+        }
+        if self.seen.insert(fingerprint) { Admission::New } else { Admission::Known }
     }
 
     /// Puts a job at the end of its lane.

@@ -79,16 +79,16 @@ impl Engine {
             host.requests = host.requests.saturating_sub(1);
         }
         let why = reply.error.clone().unwrap_or_else(|| Clean::new("refused"));
+        if reply.verdict == Verdict::Failed(Outcome::Local) {
+            self.rest(now, &reply);
+        }
         if flight.job.kind() == RequestKind::Robots {
             self.finish_robots(now, flight, reply);
             return;
         }
         let next = match reply.verdict {
             Verdict::Failed(Outcome::AddressRefused) => Next::Skipped(format!("address_refused: {why}")),
-            _ => {
-                self.rest(now, &reply);
-                Next::Again
-            }
+            _ => Next::Again,
         };
         self.follow_up(now, flight, next);
     }
@@ -108,7 +108,11 @@ impl Engine {
 
     /// Our own trouble is never the host's fault: everybody rests for a moment, and it is said.
     fn rest(&mut self, now: Mono, reply: &Reply) {
+        let resting = self.local_rest > now;
         self.local_rest = now.after(LOCAL_REST);
+        if resting {
+            return;
+        }
         let why = reply.error.as_ref().map_or("local trouble", Clean::as_str).to_owned();
         tracing::warn!(%why, "local trouble: granting rests");
         self.event(Who::System, None, What::System, Value::None, Value::None, &format!("granting rests: {why}"), None);

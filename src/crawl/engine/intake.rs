@@ -5,6 +5,7 @@ use url::Url;
 use super::{Engine, SPENT};
 use crate::control::{Command, HostId, Lane, Value, What, Who};
 use crate::crawl::address::{Authority, Userinfo, fingerprint};
+use crate::crawl::frontier::Admission;
 use crate::crawl::input::{Batch, InputItem};
 use crate::crawl::job::Job;
 use crate::text::Clean;
@@ -54,8 +55,13 @@ impl Engine {
 
     /// A URL enters the frontier, unless it is known, excluded or spent.
     pub(super) fn admit(&mut self, url: Url) {
-        if !self.frontier.admit(fingerprint(&url)) {
-            return;
+        match self.frontier.admit(fingerprint(&url)) {
+            Admission::New => {}
+            Admission::Known => return,
+            Admission::Full => {
+                self.skip(None, url.as_str(), "too many URLs are known");
+                return;
+            }
         }
         let now = self.now;
         if let Some(pattern) = self.excluded_by(&url) {
@@ -114,7 +120,7 @@ impl Engine {
                 if matches!(command, Command::Wake(_)) && result.changed > 0 {
                     self.retry_robots(&targets);
                 }
-                let text = self.describe(command, &targets, &result);
+                let text = self.describe(&result);
                 self.answers.push(ActAnswer { ticket, changed: result.changed, text });
             }
             Some(Request::Drain) => self.leave(Phase::Draining),
@@ -155,15 +161,14 @@ impl Engine {
     }
 
     /// One line for the footer: what was done, to whom, what was left alone and why.
-    fn describe(&self, command: Command, targets: &[HostId], result: &crate::control::CommandResult) -> Clean {
+    fn describe(&self, result: &crate::control::CommandResult) -> Clean {
         let mut text = result.summary.clone();
-        if matches!(command, Command::Halt | Command::GoOn) {
-            return Clean::new(text);
-        }
-        match (targets, result.changed) {
-            ([only], 1) => text.push_str(&format!(": {}", self.hosts.name(*only))),
-            (_, 0) => {}
-            (_, changed) => text.push_str(&format!(": {changed} hosts")),
+        if let Some(first) = result.first {
+            text.push_str(&format!(": {}", self.hosts.name(first)));
+            match result.changed {
+                ..2 => {}
+                changed => text.push_str(&format!(" and {} more", changed - 1)),
+            }
         }
         if let Some((host, reason)) = result.skipped.first() {
             text.push_str(&format!(" · left alone: {}", self.hosts.name(*host)));

@@ -306,7 +306,8 @@ impl Robots {
         let asked = reply.retry_after.unwrap_or_default().min(self.backoff.retry_after_max);
         let jitter = self.backoff.jitter.mul_f64(random.clamp(0.0, 1.0));
         let until = now.after(wait.max(asked)).after(jitter);
-        entry.state = State::Failed { until };
+        // With trouble of our own nothing was learned: the next question asks again.
+        entry.state = if ours { State::New } else { State::Failed { until } };
         if let Some(copy) = entry.copy.take_if(|copy| now.since(copy.fetched) < STALE_MAX) {
             let hours = now.since(copy.fetched).as_secs() / 3600;
             let note = Clean::new(format!("robots.txt unreachable: the copy of {hours} h ago stays in use"));
