@@ -16,6 +16,7 @@ async fn assert_no_page(bad: std::net::SocketAddr, scheme: &str, refused: Outcom
     let mut crawl = Crawl::new();
     // A wait that no test reaches: one try is all there is to see.
     crawl.config.settings.backoff.base = Duration::from_secs(60);
+    crawl.config.settings.backoff.max = Duration::from_secs(60);
     crawl.host_at("bad.test", bad);
     crawl.host("good.test", &good);
     for page in 0..20 {
