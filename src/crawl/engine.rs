@@ -100,6 +100,8 @@ pub struct Engine {
     hosts: Hosts,
     robots: Robots,
     journal: Journal,
+    /// Whether its writer still says how it is; when it has ended it is not asked again and again.
+    journal_lives: bool,
     inputs: Option<InputStream>,
     requests: Option<mpsc::Receiver<Request>>,
     finished_out: mpsc::Receiver<Finished>,
@@ -143,6 +145,7 @@ impl Engine {
             hosts: Hosts::new(&config),
             robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
+            journal_lives: true,
             inputs: Some(inputs),
             requests: Some(requests),
             finished_out,
@@ -179,8 +182,6 @@ impl Engine {
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
-        // When the writer has ended nothing changes any more: not to be asked again and again.
-        let mut writing = true;
         let mut finished = Vec::new();
         let mut more = false;
         loop {
@@ -213,7 +214,7 @@ impl Engine {
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
-                changed = health.changed(), if writing => writing = changed.is_ok(),
+                changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
                 () = room(&self.watcher), if wants_room => {}
                 () = tokio::time::sleep(sleep) => {}
             }
@@ -263,7 +264,9 @@ impl Engine {
             Phase::Running => {
                 let limit = self.config.crawl.max_requests;
                 let spent = limit > 0 && self.sent >= limit;
-                idle && (spent || (self.inputs.is_none() && self.frontier.pending() == 0))
+                let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
+                // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
+                idle && done && (self.journal.backlog() == 0 || !self.journal_lives)
             }
         }
     }

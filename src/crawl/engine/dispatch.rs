@@ -112,6 +112,9 @@ impl Engine {
                     self.gate(now, host);
                     break;
                 }
+                Decision::Unreachable { until } if self.hosts.is_mixed(host) => {
+                    self.frontier.push_delayed(host, lane, Job { due: until, ..job });
+                }
                 Decision::Unreachable { until } => {
                     self.frontier.push_front(host, lane, job);
                     self.controller.robots_unreachable(now, host, until, Authority::of(&url).as_str());

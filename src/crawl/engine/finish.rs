@@ -247,6 +247,7 @@ impl Engine {
             self.skip(Some(host), job.root(), SPENT);
             return;
         }
+        self.hosts.note_scheme(host, target);
         let lane = self.hosts.lane(host, target, &self.config);
         self.frontier.push_front(host, lane, job);
         self.sync(host, lane);
@@ -275,9 +276,19 @@ impl Engine {
                 (None, Some(status)) => status.to_string(),
                 (None, None) => String::from("no answer"),
             };
-            self.controller.robots_unreachable(now, owner, unreachable.until, &why);
-            if self.is_dead(owner, unreachable.tries, &reply) || self.controller.is_given_up(owner) {
-                self.give_up(owner, &format!("robots.txt unreachable {} times: {why}", unreachable.tries));
+            if self.hosts.is_mixed(owner) {
+                // The other scheme goes on; what is queued under this one waits by itself.
+                let why = format!("robots.txt of {authority} unreachable: {why}");
+                self.event(Who::Site, Some(owner), What::Anomaly, Value::None, Value::None, &why, None);
+            } else {
+                self.controller.robots_unreachable(now, owner, unreachable.until, &why);
+            }
+            // An authority that never answered is given up after `retries` failures to reach it. One that answers
+            // errors, or did answer once, is waited for (up to `give_up_after`).
+            let dead = unreachable.silent && unreachable.tries >= self.config.crawl.retries.max(1);
+            if dead || self.controller.is_given_up(owner) {
+                let why = format!("robots.txt unreachable {} times: {why}", unreachable.tries);
+                self.give_up_authority(owner, &authority, &why);
             }
         }
         self.robots_gate.remove(&authority);
@@ -313,10 +324,25 @@ impl Engine {
         self.skip_all(owner, why);
     }
 
-    /// A host that never answered anything is given up after `retries` failures to reach it. One that
-    /// answers errors, or did answer once, is waited for (up to `give_up_after`).
-    fn is_dead(&self, host: HostId, tries: u32, reply: &Reply) -> bool {
-        reply.status.is_none() && tries >= self.config.crawl.retries.max(1) && !self.controller.has_answered(host)
+    /// An authority is given up: the host, if it is its only one, else the URLs under its scheme.
+    fn give_up_authority(&mut self, host: HostId, authority: &Authority, why: &str) {
+        if !self.hosts.is_mixed(host) {
+            self.give_up(host, why);
+            return;
+        }
+        for job in self.frontier.drain(host) {
+            let Ok(url) = url::Url::parse(&job.url) else { continue };
+            if Authority::of(&url) == *authority {
+                self.fail(Some(host), &job, &format!("{authority} given up: {why}"));
+            } else {
+                let lane = self.hosts.lane(host, &url, &self.config);
+                match job.due > self.now {
+                    true => self.frontier.push_delayed(host, lane, job),
+                    false => self.frontier.push(host, lane, job),
+                }
+            }
+        }
+        self.sync_all(host);
     }
 
     /// A host is given up: every URL that is queued for it is listed as failed.

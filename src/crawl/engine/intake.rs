@@ -76,6 +76,7 @@ impl Engine {
             self.skip(Some(host), url.as_str(), SPENT);
             return;
         }
+        self.hosts.note_scheme(host, &url);
         let lane = self.hosts.lane(host, &url, &self.config);
         self.frontier.push(host, lane, Job::page(&url, now));
         self.sync(host, lane);

@@ -92,6 +92,8 @@ pub struct Effect {
 pub struct Unreachable {
     /// How many in a row, from 1; 0 = trouble of our own, which is not to be held against the host.
     pub tries: u32,
+    /// No try of this authority ever brought a status.
+    pub silent: bool,
     /// When the next one is due.
     pub until: Mono,
 }
@@ -120,6 +122,8 @@ struct Entry {
     copy: Option<GoodCopy>,
     /// Failed tries in a row.
     tries: u32,
+    /// It answered with a status once.
+    answered: bool,
     last_used: u64,
     /// Its place in `lax` or `strict`, and what it counts for in `bytes`; `None` while in flight.
     place: Option<(u64, usize)>,
@@ -245,6 +249,7 @@ impl Robots {
     }
 
     fn judge(&self, now: Mono, entry: &mut Entry, reply: &Reply, random: f64) -> Effect {
+        entry.answered |= reply.status.is_some();
         let hops = if let State::InFlight { hops } = entry.state { hops } else { 0 };
         let ttl = reply.max_age.unwrap_or(TTL_MAX).clamp(TTL_MIN, TTL_MAX);
         let parse = |extent| Rules::parse(&reply.body, extent, &self.user_agent);
@@ -319,7 +324,11 @@ impl Robots {
         }
         entry.copy = None;
         Effect {
-            unreachable: Some(Unreachable { tries: if ours { 0 } else { entry.tries }, until }),
+            unreachable: Some(Unreachable {
+                tries: if ours { 0 } else { entry.tries },
+                silent: !entry.answered,
+                until,
+            }),
             ..Effect::default()
         }
     }

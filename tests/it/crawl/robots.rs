@@ -16,6 +16,7 @@ async fn assert_no_page(bad: std::net::SocketAddr, scheme: &str, refused: Outcom
     let mut crawl = Crawl::new();
     // A wait that no test reaches: one try is all there is to see.
     crawl.config.settings.backoff.base = Duration::from_secs(60);
+    crawl.config.settings.backoff.max = Duration::from_secs(60);
     crawl.host_at("bad.test", bad);
     crawl.host("good.test", &good);
     for page in 0..20 {
@@ -240,4 +241,18 @@ async fn case_44_crawl_delay_is_a_gap_from_completion() {
         assert!(pair[1].at >= ended + Duration::from_secs(1), "{ended:?} to {:?}", pair[1].at);
     }
     assert_eq!(ended.whys(What::CrawlDelay, "host.test"), ["site asked for Crawl-delay 1 s"]);
+}
+
+#[tokio::test]
+async fn a_scheme_that_does_not_work_stops_only_its_own_urls() {
+    // Plain HTTP: whoever speaks TLS to it gets nowhere.
+    let server = steady();
+    let mut crawl = Crawl::new();
+    crawl.rate(200.0, 50.0);
+    crawl.host("both.test", &server);
+    crawl.url("https://both.test/secure");
+    crawl.pages("both.test", 30);
+    crawl.url("https://both.test/secure/too");
+    let ended = crawl.run().await;
+    assert_eq!(ended.fates(), (30, 2, 0, 0), "{:?}", ended.bad_events());
 }

@@ -286,3 +286,42 @@ async fn a_full_disk_stops_granting_says_so_and_goes_on_by_itself() {
     assert!(ended.log.iter().any(|line| line.contains("can be written again")));
     assert_eq!(robots_asked(&server), 1);
 }
+
+#[tokio::test]
+async fn a_crawl_that_is_done_waits_for_a_full_disk() {
+    let server = slow(Duration::from_millis(300));
+    let faults = Arc::new(Faults::default());
+    let mut crawl = Crawl::new();
+    crawl.host("host.test", &server);
+    crawl.pages("host.test", 3);
+    crawl.disk(Box::new(FailingDisk(Arc::clone(&faults))));
+    let mut running = crawl.start();
+    server.wait_for("all pages in flight", |all| all.len() == 4).await;
+    faults.full.store(true, Ordering::SeqCst);
+    running.totals_are("done and stopped", |one| one.urls_done == 3 && one.stopped_because.is_some()).await;
+    let alive = running.act(Command::Halt, &[]).await;
+    assert!(!alive.text.as_str().is_empty(), "it still answers");
+    faults.full.store(false, Ordering::SeqCst);
+    let ended = running.end().await;
+    assert!(ended.end.trouble.is_none(), "{:?}", ended.end.trouble);
+    ended.assert_all_done(3);
+    ended.assert_rows_are(&[&server]);
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_full_disk() {
+    let server = slow(Duration::from_millis(300));
+    let faults = Arc::new(Faults::default());
+    let mut crawl = Crawl::new();
+    crawl.host("host.test", &server);
+    crawl.pages("host.test", 3);
+    crawl.disk(Box::new(FailingDisk(Arc::clone(&faults))));
+    let running = crawl.start();
+    server.wait_for("all pages in flight", |all| all.len() == 4).await;
+    faults.full.store(true, Ordering::SeqCst);
+    running.totals_are("done and stopped", |one| one.urls_done == 3 && one.stopped_because.is_some()).await;
+    running.ask(Request::Stop).await;
+    let end = running.end_only().await;
+    let trouble = end.trouble.expect("what was not written is told");
+    assert!(trouble.as_str().contains("were not written"), "{trouble:?}");
+}

@@ -305,11 +305,24 @@ impl Running {
 
     /// Waits for the end and reads what the crawl left behind.
     pub(crate) async fn end(mut self) -> Ended {
+        let end = self.wait().await;
+        self.read(end).await
+    }
+
+    /// Waits for the end of a crawl whose journal is not whole.
+    pub(crate) async fn end_only(mut self) -> RunEnd {
+        self.wait().await
+    }
+
+    async fn wait(&mut self) -> RunEnd {
         let Ok(end) = tokio::time::timeout(PATIENCE, &mut self.engine).await else {
             let seen = self.seen.borrow().clone();
             panic!("the crawl does not end: {:#?}\n{:#?}", seen.totals, seen.log);
         };
-        let end = end.expect("the engine does not panic");
+        end.expect("the engine does not panic")
+    }
+
+    async fn read(&mut self, end: RunEnd) -> Ended {
         // The watcher ends when the engine has let go of it.
         let seen = if self.looks {
             (&mut self.watching).await.expect("no panic");
