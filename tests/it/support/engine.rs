@@ -441,7 +441,7 @@ impl Ended {
         events.map(|event| event.why.as_str().to_owned()).collect()
     }
 
-    fn bad_events(&self) -> Vec<String> {
+    pub(crate) fn bad_events(&self) -> Vec<String> {
         let bad = [What::UrlFailed, What::UrlSkipped, What::GiveUp, What::System];
         bad.iter().flat_map(|what| self.events_of(*what)).map(|event| format!("{event:?}")).collect()
     }
