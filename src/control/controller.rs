@@ -289,7 +289,6 @@ impl Controller {
         hot.last_outcome = Some(outcome);
         hot.histogram.record(now, code_of(answer, outcome));
         if matches!(answer.verdict, Verdict::Status(_)) {
-            hot.answered = true;
             hot.latency.record(answer.latency);
         }
         let signal = signal_of(outcome);
@@ -424,12 +423,6 @@ impl Controller {
         self.slots.get(host.0 as usize).map_or(0, |_| self.policy_of(host).max_requests)
     }
 
-    /// Whether a host ever answered with a status.
-    pub fn has_answered(&self, host: HostId) -> bool {
-        let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
-        hot.is_some_and(|hot| hot.answered)
-    }
-
     /// Whether a host was given up.
     pub fn is_given_up(&self, host: HostId) -> bool {
         let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
@@ -461,7 +454,7 @@ impl Controller {
         self.halted
     }
 
-    /// Whether something is granted or queued that can move without new work: nothing left = done.
+    /// URLs queued for a host, those that wait for a retry included.
     pub fn queued(&self, host: HostId) -> u64 {
         self.slots.get(host.0 as usize).map_or(0, |slot| slot.lanes.queued())
     }

@@ -62,8 +62,6 @@ pub(super) struct Holding {
     calm: u8,
     run: u16,
     succeeded: bool,
-    /// It answered with a status once.
-    heard: bool,
     blocked: bool,
     refusing_since: Option<Mono>,
     unreachable_since: Option<Mono>,
@@ -227,7 +225,6 @@ impl Holding {
     fn count(&mut self, outcome: Outcome, now: Mono, answer: &Answer) {
         let Verdict::Status(status) = answer.verdict else { return };
         self.troubles = 0;
-        self.heard = true;
         match outcome {
             Outcome::Throttled | Outcome::Refused => {
                 self.refusing_since.get_or_insert(now);
@@ -258,8 +255,6 @@ impl Holding {
                 Some(backoff::delay(policy, u32::from(self.throttles), &mut NoJitter).max(THROTTLE_HOLD_MIN))
             }
             Outcome::Refused => Some(doubled(REFUSED_HOLD_MIN, self.refusals, REFUSED_HOLD_MAX)),
-            // A host that answers elsewhere (over http) is not held for its certificate.
-            Outcome::Tls if self.heard => None,
             Outcome::Tls => Some(doubled(TLS_HOLD_MIN, self.troubles, TLS_HOLD_MAX)),
             Outcome::Connect | Outcome::Dns | Outcome::ConnectionReset | Outcome::Timeout => {
                 Some(backoff::delay(policy, u32::from(self.troubles), &mut NoJitter))

@@ -129,8 +129,6 @@ pub(super) struct Hot {
     pub(super) sent: u64,
     pub(super) turn: u8,
     pub(super) given_up: bool,
-    /// It answered with a status at least once.
-    pub(super) answered: bool,
     /// A reset ended the cold start for good.
     pub(super) warm: bool,
     pub(super) histogram: Histogram,
@@ -309,7 +307,6 @@ impl Hot {
             sent: 0,
             turn: 0,
             given_up: false,
-            answered: false,
             warm: false,
             histogram: Histogram::default(),
             latency: Latency::default(),

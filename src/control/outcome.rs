@@ -1,6 +1,6 @@
 //! What one wire request ended in: the closed list of outcomes, and their classes on the screen.
 //!
-//! What happened is kept apart from what is done about it: this file only names; `host.rs` decides.
+//! What happened is kept apart from what is done about it: this file only names; `hold.rs` decides.
 
 use std::time::Duration;
 

@@ -2,9 +2,7 @@
 
 use super::adaptive::RateController;
 use super::host::{CrawlDelay, Hot};
-use super::{
-    Controller, Hold, HostCounts, HostId, HostState, HostView, Limiting, Mono, Original, Override, Pause, Trend,
-};
+use super::{Controller, Hold, HostCounts, HostId, HostState, HostView, Limiting, Mono, Original, Trend};
 
 /// How long an arrow stands beside a rate that moved.
 const TREND_SHOWN: std::time::Duration = std::time::Duration::from_secs(60);
@@ -84,12 +82,6 @@ impl Controller {
     /// The hold of a host, also one that has run out and waits for its probe.
     pub fn hold(&self, host: HostId) -> Option<Hold> {
         self.slots.get(host.0 as usize)?.hot.as_deref().and_then(Hot::hold)
-    }
-
-    /// The override and the pause of a host.
-    pub fn operator_settings(&self, host: HostId) -> (Option<Override>, Option<Pause>) {
-        let settings = self.operator_of(host);
-        (settings.overriding, settings.pause)
     }
 
     /// What the controller of a host's own bucket has learned, cold start left aside.

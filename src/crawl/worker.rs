@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
@@ -40,16 +41,21 @@ pub struct Desk {
 /// before it began reports that nothing was sent: the engine takes its URL back either way.
 pub async fn run(desk: Arc<Desk>, ticket: u64, request: FetchRequest) {
     let Desk { fetch, clock, report, cancel } = &*desk;
-    if cancel.is_cancelled() {
-        let reply = Reply { on_wire: false, ..Reply::failed(Outcome::Local, "stopped before it was sent") };
-        let _ = report.send(Finished { ticket, reply, done: clock.now(), panicked: false }).await;
-        return;
-    }
+    let begun = AtomicBool::new(false);
     // The call itself may panic, too: it belongs inside.
-    let fetching = AssertUnwindSafe(async { fetch.fetch(request).await }).catch_unwind();
+    let fetching = AssertUnwindSafe(async {
+        begun.store(true, Ordering::Relaxed);
+        fetch.fetch(request).await
+    })
+    .catch_unwind();
     let (reply, panicked) = tokio::select! {
         biased;
-        () = cancel.cancelled() => return,
+        () = cancel.cancelled() => {
+            if begun.load(Ordering::Relaxed) {
+                return;
+            }
+            (Reply { on_wire: false, ..Reply::failed(Outcome::Local, "stopped before it was sent") }, false)
+        }
         reply = fetching => match reply {
             Ok(reply) => (reply, false),
             Err(panic) => (Reply::failed(Outcome::Local, panic_text(panic.as_ref())), true),

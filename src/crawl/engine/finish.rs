@@ -42,6 +42,7 @@ impl Engine {
         }
         let hop = self.plan_hop(now, &flight, &mut reply);
         let latency = done.since(flight.grant.at);
+        let mixed = self.hosts.is_mixed(flight.grant.host);
         let answer = Answer {
             host: flight.grant.host,
             lane: flight.grant.lane,
@@ -50,7 +51,8 @@ impl Engine {
             verdict: reply.verdict,
             retry_after: reply.retry_after,
             latency,
-            unprocessed: reply.unprocessed,
+            // A certificate says nothing about what the same host serves over http.
+            unprocessed: reply.unprocessed || (mixed && reply.verdict == Verdict::Failed(Outcome::Tls)),
         };
         let judgement = self.controller.answer(now, &answer);
         let outcome = judgement.outcome;

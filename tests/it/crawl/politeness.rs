@@ -209,7 +209,8 @@ async fn an_endpoint_has_a_bucket_of_its_own_under_its_hosts() {
     let api: Vec<Arrival> = server.arrivals().into_iter().filter(|one| one.path.starts_with("/api/")).collect();
     assert_envelope(&api, 20.0, 2.0, server.jitter() + ended.lateness);
     // The refusal cut the endpoint, not the host; the hold was the host's.
-    assert_eq!(ended.cuts("host.test"), [(20.0, 10.0)]);
+    assert_eq!(ended.endpoint_cuts("host.test"), [(20.0, 10.0)]);
+    assert_eq!(ended.cuts("host.test"), []);
     assert!(ended.rows.iter().all(|row| row.rate == 1_000.0));
     let refused = api.iter().find(|one| one.status == 503).and_then(|one| one.answered).expect("refused once");
     let held = server.arrivals();

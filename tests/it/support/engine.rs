@@ -426,7 +426,16 @@ impl Ended {
 
     /// The falls of one host's adaptive rate, as (before, after); the cold start is none.
     pub(crate) fn cuts(&self, host: &str) -> Vec<(f64, f64)> {
-        let rates = self.events_of(What::Rate).into_iter().filter(|event| is_host(event, host));
+        self.falls(What::Rate, host)
+    }
+
+    /// The falls of a host's endpoints.
+    pub(crate) fn endpoint_cuts(&self, host: &str) -> Vec<(f64, f64)> {
+        self.falls(What::EndpointRate, host)
+    }
+
+    fn falls(&self, what: What, host: &str) -> Vec<(f64, f64)> {
+        let rates = self.events_of(what).into_iter().filter(|event| is_host(event, host));
         rates
             .filter_map(|event| match (&event.before, &event.after) {
                 (Value::Number(before), Value::Number(after)) if after < before => Some((*before, *after)),
