@@ -167,6 +167,10 @@ impl Engine {
         let mut health = self.journal.health_changed();
         let mut finished = Vec::new();
         let mut more = false;
+        // One alarm for all turns: setting it later costs nothing, while a new one each turn would wake the thread
+        // that sleeps for the runtime.
+        let alarm = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(alarm);
         loop {
             let now = self.clock.now();
             self.check_journal(now);
@@ -178,7 +182,11 @@ impl Engine {
                 break;
             }
             let wants_input = self.wants_input();
-            let sleep = self.sleep_for(now);
+            // Not polled: it only tells the deadline.
+            let wake = tokio::time::sleep(self.sleep_for(now)).deadline();
+            if alarm.deadline() != wake || alarm.is_elapsed() {
+                alarm.as_mut().reset(wake);
+            }
             if std::mem::take(&mut more) {
                 // Whoever is about to report does so first: a turn for many costs hardly more than a turn for one.
                 tokio::task::yield_now().await;
@@ -197,7 +205,7 @@ impl Engine {
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
                 _ = health.changed() => {}
-                () = tokio::time::sleep(sleep) => {}
+                () = alarm.as_mut() => {}
             }
         }
         self.end().await
