@@ -4,7 +4,7 @@
 //!
 //! Read it in this order: [`bucket`] (tokens), [`adaptive`] (how a rate learns), [`hold`] (when a host
 //! may send at all), [`host`] (all of one host), [`controller`] (all hosts: grants and answers),
-//! [`operator`] (commands and undo), [`view`] (what the outside sees).
+//! [`operator`] (commands and undo), [`snapshot`] (what the outside sees).
 
 pub mod adaptive;
 pub mod backoff;

@@ -4,7 +4,7 @@
 //! Shown escaped: C0 and C1 controls, DEL, line and paragraph separators, every format character
 //! (Unicode `Cf`: bidi controls, zero-width characters, soft hyphen, tags), surrogates of broken UTF-8
 //! and private-use characters. `\` itself stays, so clean text is not a reversible encoding.
-//! What this does not do: cut to a width. [`redact`] takes credentials out first where text may hold them,
+//! What this does not do: cut to a width. [`redact()`] takes credentials out first where text may hold them,
 //! [`csv_field`] guards a CSV export against spreadsheet formulas.
 
 pub mod redact;

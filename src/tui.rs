@@ -7,7 +7,7 @@
 //! * [`terminal`] — enters and leaves the terminal, writes frames; [`input`] — reads keys; [`key`] — their names.
 //! * [`keymap`] — actions and keys; [`spec`] — what the override prompt understands; [`filter`] — which hosts.
 //! * [`order`] — which host stands where; [`why`] — what its row says.
-//! * [`theme`], [`paint`], [`widget`], [`format`] — how things look; [`picture`] — a frame as SVG.
+//! * [`theme`], [`paint`], [`widget`], [`mod@format`] — how things look; [`picture`] — a frame as SVG.
 //! * [`sample`] — hosts made up for tests and pictures.
 
 pub mod filter;

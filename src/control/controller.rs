@@ -13,8 +13,8 @@ use super::history::History;
 use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, LaneQueue, Slot, Standing, cost_of};
 use super::wake_queue::{Ticket, WakeQueue};
 use super::{
-    Answer, Code, Decision, FailureCode, HoldReason, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome,
-    Policy, PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
+    Answer, Code, Decision, FailureCode, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
+    PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
 };
 
 /// What the global bucket saves up at most, in seconds of its rate (at least one token).
@@ -292,6 +292,7 @@ impl Controller {
         if signal == Signal::Throttle {
             hot.refusals.record(now);
         }
+        hot.given_up &= signal != Signal::Success;
         if signal == Signal::Success && answer.kind != RequestKind::Robots {
             hot.last_ok = Some(now);
         }
@@ -321,8 +322,8 @@ impl Controller {
             hot.moved = Some((now, trend));
         }
         hot.retarget(now, policy, &self.settings);
-        let give_up = !hot.given_up
-            && signal == Signal::Throttle
+        // Also again, for URLs that came in (or back) since the last time.
+        let give_up = signal == Signal::Throttle
             && hot.holding.refusing_since().is_some_and(|since| now.since(since) >= self.settings.give_up_after);
         hot.given_up |= give_up;
         self.tell(now, answer, &ruling, shift);
@@ -333,7 +334,7 @@ impl Controller {
     /// Holds a host until `until`, since a robots.txt of its cannot be had: complete disallow while it lasts.
     pub fn robots_unreachable(&mut self, now: Mono, host: HostId, until: Mono, why: &str) {
         let Some(hot) = self.heat(now, host) else { return };
-        let held = hot.holding.impose(now, until.since(now), HoldReason::RobotsUnreachable, Duration::ZERO);
+        let held = hot.holding.robots_unreachable(now, until);
         if let Some((before, after)) = held {
             let before = Value::Number(before.map_or(0.0, |hold| hold.until.secs_since(now)));
             let after = Value::Number(after.until.secs_since(now));
@@ -364,6 +365,7 @@ impl Controller {
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
         let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
         hot.holding.reachable();
+        hot.given_up = false;
         let before = hot.crawl_delay;
         let delay = asked.filter(|asked| !asked.is_zero()).map(|asked| {
             let obeyed = asked.min(CRAWL_DELAY_MAX);
@@ -419,6 +421,12 @@ impl Controller {
     pub fn has_answered(&self, host: HostId) -> bool {
         let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
         hot.is_some_and(|hot| hot.answered)
+    }
+
+    /// Whether a host was given up.
+    pub fn is_given_up(&self, host: HostId) -> bool {
+        let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
+        hot.is_some_and(|hot| hot.given_up)
     }
 
     /// A share of jitter in `[0, 1)`.

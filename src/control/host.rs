@@ -1,6 +1,6 @@
 //! All that the core knows of one host: buckets, controllers, holds, the operator's settings, windows.
 //!
-//! A host that was never asked anything costs only its [`Slot`]; the rest ([`Hot`]) comes with the
+//! A host that was never asked anything costs only its `Slot`; the rest (`Hot`) comes with the
 //! first request, command or hold.
 
 use std::time::Duration;

@@ -7,7 +7,7 @@ use super::adaptive::RateController;
 use super::command::{CAPACITY_RANGE, RATE_RANGE};
 use super::history::{Act, Change};
 use super::{
-    Command, CommandResult, Controller, Hold, HostId, Lifetime, Mono, OperatorSettings, Original, Override,
+    Command, CommandResult, Controller, Hold, HostId, HostState, Lifetime, Mono, OperatorSettings, Original, Override,
     OverrideSpec, Pause, Settings, SkipReason, Value, WakeEven, What, Who,
 };
 
@@ -218,6 +218,12 @@ impl Controller {
     fn halt_event(&mut self, now: Mono, halted: bool, why: &str) {
         self.halted = halted;
         self.resumed = now;
+        for host in 0..self.slots.len() {
+            // Their one stated cause changes.
+            if matches!(self.slots[host].state, HostState::Run | HostState::Wait) {
+                self.touch(HostId(u32::try_from(host).unwrap_or(u32::MAX)));
+            }
+        }
         let word = |halted| Value::Text(String::from(if halted { "halted" } else { "running" }));
         let what = if halted { What::Halt } else { What::GoOn };
         self.decide(now, Who::Operator, None, what, word(!halted), word(halted), why);

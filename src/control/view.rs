@@ -24,7 +24,7 @@ impl Controller {
         let hot = slot.hot.as_deref();
         let original = limited(policy.original, hot.and_then(|hot| hot.crawl_delay));
         let effective = hot.map_or(original, |hot| hot.effective(now, policy, &self.settings));
-        let adaptive = hot.map_or(original, |hot| hot.adaptive(now, &self.settings));
+        let adaptive = hot.map_or(original, |hot| limited(hot.adaptive(now, &self.settings), hot.crawl_delay));
         let hold = hot.and_then(Hot::hold);
         let recent = hot.map(|hot| hot.histogram.recent(now)).unwrap_or_default();
         let latency = hot.and_then(|hot| Some((hot.latency.percentile(0.5)?, hot.latency.percentile(0.95)?)));

@@ -51,6 +51,11 @@ impl Authority {
         Self(format!("{}://{}", url.scheme(), name_and_port(url)).into())
     }
 
+    /// The two authorities that share the bucket `key`: over http and over https.
+    pub fn of_key(key: &str) -> [Option<Self>; 2] {
+        ["http", "https"].map(|scheme| Url::parse(&format!("{scheme}://{key}/")).ok().map(|url| Self::of(&url)))
+    }
+
     /// Its text, `https://example.com:8443`.
     pub fn as_str(&self) -> &str {
         &self.0

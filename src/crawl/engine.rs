@@ -42,6 +42,10 @@ const TICK: Duration = Duration::from_secs(1);
 const LOCAL_REST: Duration = Duration::from_secs(1);
 /// The journal's last batch may take so long to reach the disk.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// Why a URL of a host with `max_requests` is not sent.
+const SPENT: &str = "the host's max_requests is reached";
+/// Cancelled workers may take so long to end.
+const TASKS_WITHIN: Duration = Duration::from_secs(1);
 /// How often the counters go into the journal.
 const PROGRESS_EVERY: Duration = Duration::from_secs(60);
 
@@ -165,6 +169,8 @@ impl Engine {
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
+        // When the writer has ended nothing changes any more: not to be asked again and again.
+        let mut writing = true;
         let mut finished = Vec::new();
         let mut more = false;
         // One alarm for all turns: setting it later costs nothing, while a new one each turn would wake the thread
@@ -204,7 +210,7 @@ impl Engine {
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
-                _ = health.changed() => {}
+                changed = health.changed(), if writing => writing = changed.is_ok(),
                 () = alarm.as_mut() => {}
             }
         }
@@ -251,8 +257,13 @@ impl Engine {
     async fn end(mut self) -> RunEnd {
         let now = self.clock.now();
         self.desk.cancel.cancel();
-        self.requeue_in_flight(now);
         self.tasks.close();
+        // Cancelled tasks end at their next turn; nothing that they do takes longer.
+        let _ = tokio::time::timeout(TASKS_WITHIN, self.tasks.wait()).await;
+        while let Ok(one) = self.finished_out.try_recv() {
+            self.finish_late(now, one);
+        }
+        self.requeue_in_flight(now);
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);
         if finished {
             self.phase = Phase::Finished;

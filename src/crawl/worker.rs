@@ -36,9 +36,15 @@ pub struct Desk {
     pub cancel: CancellationToken,
 }
 
-/// Makes one request and reports. A cancelled one reports nothing: the engine has requeued its URL.
+/// Makes one request and reports. One that is cancelled on its way reports nothing, one that is cancelled
+/// before it began reports that nothing was sent: the engine takes its URL back either way.
 pub async fn run(desk: Arc<Desk>, ticket: u64, request: FetchRequest) {
     let Desk { fetch, clock, report, cancel } = &*desk;
+    if cancel.is_cancelled() {
+        let reply = Reply { on_wire: false, ..Reply::failed(Outcome::Local, "stopped before it was sent") };
+        let _ = report.send(Finished { ticket, reply, done: clock.now(), panicked: false }).await;
+        return;
+    }
     // The call itself may panic, too: it belongs inside.
     let fetching = AssertUnwindSafe(async { fetch.fetch(request).await }).catch_unwind();
     let (reply, panicked) = tokio::select! {

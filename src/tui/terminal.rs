@@ -35,8 +35,12 @@ const SIZE_MAX: (u16, u16) = (1000, 500);
 
 /// Whether there is a terminal that can show the dashboard: both ends are one, and it is not dumb.
 pub fn terminal_available() -> bool {
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    !dumb && termios::isatty(io::stdin()) && termios::isatty(io::stdout())
+    can_show(std::env::var_os("TERM").as_deref(), termios::isatty(io::stdin()), termios::isatty(io::stdout()))
+}
+
+/// The same, given what `TERM` says and which ends are terminals.
+fn can_show(term: Option<&std::ffi::OsStr>, keys: bool, screen: bool) -> bool {
+    keys && screen && term.is_none_or(|term| term != "dumb")
 }
 
 /// Where frames go: the terminal, or memory in tests.
@@ -59,10 +63,18 @@ pub fn is_foreground() -> bool {
     }
 }
 
-/// The terminal's size, 0×0 if it cannot be told.
+/// The terminal's size. One that does not know (0×0, as a fresh pseudo-terminal says) is taken for 80×24.
 pub fn terminal_size() -> (u16, u16) {
-    termios::tcgetwinsize(io::stdout())
-        .map_or((0, 0), |size| (size.ws_col.min(SIZE_MAX.0), size.ws_row.min(SIZE_MAX.1)))
+    let told = termios::tcgetwinsize(io::stdout()).map_or((0, 0), |size| (size.ws_col, size.ws_row));
+    believed(told)
+}
+
+/// The size to draw for, given what the terminal says.
+fn believed(told: (u16, u16)) -> (u16, u16) {
+    match told {
+        (0, 0) => (80, 24),
+        (columns, rows) => (columns.min(SIZE_MAX.0), rows.min(SIZE_MAX.1)),
+    }
 }
 
 /// What has to be put back when the terminal is left.

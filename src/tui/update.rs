@@ -24,13 +24,11 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
     if key == Key::ctrl('c') {
         return interrupt(model, now);
     }
-    if key == Key::ctrl('l') {
-        model.from_scratch = true;
-        return Vec::new();
-    }
-    if key == Key::ctrl('z') {
-        why_no_suspend(model, now);
-        return Vec::new();
+    // These two work in prompts as well, unless they were bound to a key that types.
+    let types = matches!(key.code, KeyCode::Char(_)) && !key.ctrl && !key.alt;
+    match keymap.action(key) {
+        Some(action @ (Action::Redraw | Action::Suspend)) if !types => return act(model, action, now),
+        _ => {}
     }
     match std::mem::take(&mut model.overlay) {
         Overlay::None => match keymap.action(key) {

@@ -229,7 +229,7 @@ fn two_runs_with_the_same_events_make_the_same_decisions() {
 }
 
 #[test]
-fn case_9_after_a_jump_of_time_a_bucket_holds_no_more_than_its_capacity() {
+fn case_09_after_a_jump_of_time_a_bucket_holds_no_more_than_its_capacity() {
     let mut world = VirtualHost::new(settings(Shape::TokenBucket, 5.0, 5.0, false));
     world.queue(Lane(0), 1_000_000);
     let ok = Response { verdict: Verdict::Status(200), retry_after: None, latency: Duration::from_millis(1) };

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn case_7_nine_parallel_refusals_are_one_cut() {
+    fn case_07_nine_parallel_refusals_are_one_cut() {
         let mut controller = Halving::new(BOUNDS.original);
         for refusal in 0..9 {
             see(&mut controller, Signal::Throttle, 1.0, 2.0 + f64::from(refusal) * 0.01);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn case_5_a_second_incident_cuts_again() {
+    fn case_05_a_second_incident_cuts_again() {
         let mut controller = Halving::new(BOUNDS.original);
         see(&mut controller, Signal::Throttle, 1.0, 2.0);
         see(&mut controller, Signal::Throttle, 3.0, 4.0);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn wanted_6_errors_never_raise_the_rate_and_four_5xx_keep_more_than_half() {
+    fn wanted_06_errors_never_raise_the_rate_and_four_5xx_keep_more_than_half() {
         let mut controller = Halving::new(BOUNDS.original);
         for error in 0..4 {
             let sent = f64::from(error);

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use url::Url;
 
-use super::Engine;
-use crate::control::{Grant, HostId, Mono, RequestKind, Value, What, Who};
+use super::{Engine, SPENT};
+use crate::control::{Grant, HostId, Lane, Mono, RequestKind, Value, What, Who};
 use crate::crawl::address::Authority;
 use crate::crawl::exchange::FetchRequest;
 use crate::crawl::job::Job;
@@ -73,6 +73,14 @@ impl Engine {
 
     fn use_grant(&mut self, now: Mono, grant: Grant) {
         let Grant { host, lane, .. } = grant;
+        // Others wait for it, and it may be what the host's own pages wait for.
+        if let Some(job) = self.frontier.pop_robots(host)
+            && let Ok(url) = Url::parse(&job.url)
+        {
+            self.send(now, grant, job, url);
+            self.sync(host, Lane(0));
+            return;
+        }
         for _ in 0..DENIED_PER_GRANT {
             let Some(job) = self.frontier.pop(now, host, lane) else { break };
             let Ok(url) = Url::parse(&job.url) else {
@@ -100,8 +108,8 @@ impl Engine {
                 }
                 Decision::Pending => {
                     self.frontier.push_front(host, lane, job);
-                    self.controller.set_gated(now, host, true);
                     self.robots_gate.insert(Authority::of(&url), host);
+                    self.gate(now, host);
                     break;
                 }
                 Decision::Unreachable { until } => {
@@ -126,8 +134,8 @@ impl Engine {
         {
             // Nothing else goes to the host whose rules these are, until they are known.
             if let Some(owner) = authority.robots_url().and_then(|url| self.host_of(&url)) {
-                self.controller.set_gated(now, owner, true);
                 self.robots_gate.insert(authority, owner);
+                self.gate(now, owner);
             }
         }
         let wait_ms = now.secs_since(job.due) * 1e3;
@@ -139,8 +147,15 @@ impl Engine {
         self.tasks.spawn(worker::run(self.desk.clone(), ticket, request));
         self.sync(grant.host, grant.lane);
         if spent {
-            self.skip_all(grant.host, "the host's max_requests is reached");
+            self.skip_all(grant.host, SPENT);
         }
+    }
+
+    /// Nothing goes to a host while its robots.txt is on its way, but requests for robots.txt itself: two
+    /// that lead to each other would wait for each other for ever.
+    pub(super) fn gate(&mut self, now: Mono, host: HostId) {
+        let gated = !self.frontier.has_robots(host);
+        self.controller.set_gated(now, host, gated);
     }
 
     /// Counts a wire request; true when it was the last that the host's `max_requests` allows.
@@ -156,13 +171,24 @@ impl Engine {
         for job in self.frontier.drain(host) {
             self.skip(Some(host), job.root(), why);
         }
+        self.release_robots(host, why);
         self.sync_all(host);
+    }
+
+    /// Nothing goes to `host` any more: whose robots.txt leads there cannot be crawled either.
+    pub(super) fn release_robots(&mut self, host: HostId, why: &str) {
+        while let Some(job) = self.frontier.pop_robots(host) {
+            let Some(authority) = job.more.and_then(|more| more.authority) else { continue };
+            let owner = self.robots_gate.get(&authority).copied().unwrap_or(host);
+            let why = format!("its robots.txt leads to {}: {why}", self.hosts.name(host));
+            self.robots_out_of_reach(authority, owner, &why);
+        }
     }
 
     /// Tells the controller about all lanes of a host.
     pub(super) fn sync_all(&mut self, host: HostId) {
         for lane in 0..self.frontier.lanes(host) {
-            self.sync(host, crate::control::Lane(u8::try_from(lane).unwrap_or(u8::MAX)));
+            self.sync(host, Lane(u8::try_from(lane).unwrap_or(u8::MAX)));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::dispatch::{Finished, Flight};
-use super::{Engine, LOCAL_REST};
+use super::{Engine, LOCAL_REST, SPENT};
 use crate::control::backoff::{self, NoJitter};
 use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, RequestKind, Value, Verdict, What, Who};
 use crate::crawl::address::{Authority, fingerprint};
@@ -93,6 +93,19 @@ impl Engine {
         self.follow_up(now, flight, next);
     }
 
+    /// The same after a stop: what had come in by then counts as what it was, what was never sent goes back.
+    pub(super) fn finish_late(&mut self, now: Mono, finished: Finished) {
+        if finished.reply.on_wire {
+            self.finish(now, finished);
+        } else if let Some(flight) = self.in_flight.take(finished.ticket) {
+            self.controller.cancel(now, &flight.grant);
+            self.sent = self.sent.saturating_sub(1);
+            if flight.job.kind() != RequestKind::Robots {
+                self.frontier.push_front(flight.grant.host, flight.grant.lane, flight.job);
+            }
+        }
+    }
+
     /// Our own trouble is never the host's fault: everybody rests for a moment, and it is said.
     fn rest(&mut self, now: Mono, reply: &Reply) {
         self.local_rest = now.after(LOCAL_REST);
@@ -178,10 +191,17 @@ impl Engine {
     fn follow_up(&mut self, now: Mono, flight: Flight, next: Next) {
         let (host, lane) = (flight.grant.host, flight.grant.lane);
         let mut job = flight.job;
+        // A host without budget would keep it for ever.
+        let next = match next {
+            Next::Again | Next::Unprocessed | Next::AgainLater | Next::Retry if self.is_spent(host) => {
+                Next::Failed(format!("{SPENT} before it was answered for good"))
+            }
+            next => next,
+        };
         match next {
             Next::Done => self.counts.done += 1,
             Next::Failed(why) => self.fail(Some(host), &job, &why),
-            Next::Skipped(why) => self.skip(Some(host), job.root().to_owned().as_str(), &why),
+            Next::Skipped(why) => self.skip(Some(host), job.root(), &why),
             Next::Again | Next::Unprocessed => {
                 job.unprocessed = job.unprocessed.saturating_add(u8::from(matches!(next, Next::Unprocessed)));
                 job.due = now;
@@ -214,8 +234,13 @@ impl Engine {
             self.fail(None, &job, "too many hosts");
             return;
         };
+        if let Some(pattern) = self.excluded_by(target) {
+            let why = format!("it redirects to {}, excluded by {pattern}", Clean::new(target.as_str()));
+            self.skip(Some(host), job.root(), &why);
+            return;
+        }
         if self.is_spent(host) {
-            self.skip(Some(host), job.root().to_owned().as_str(), "the host's max_requests is reached");
+            self.skip(Some(host), job.root(), SPENT);
             return;
         }
         let lane = self.hosts.lane(host, target, &self.config);
@@ -247,7 +272,7 @@ impl Engine {
                 (None, None) => String::from("no answer"),
             };
             self.controller.robots_unreachable(now, owner, unreachable.until, &why);
-            if self.is_dead(owner, unreachable.tries, &reply) {
+            if self.is_dead(owner, unreachable.tries, &reply) || self.controller.is_given_up(owner) {
                 self.give_up(owner, &format!("robots.txt unreachable {} times: {why}", unreachable.tries));
             }
         }
@@ -259,11 +284,29 @@ impl Engine {
     /// A redirect of robots.txt: the hop goes through the bucket of its own host.
     fn follow_robots(&mut self, now: Mono, flight: &Flight, authority: Authority, owner: HostId, url: &url::Url) {
         let hops = flight.job.more.as_ref().map_or(0, |more| more.hops).saturating_add(1);
-        let Some(host) = self.host_of(url) else { return };
-        self.frontier.push_front(host, Lane(0), Job::robots(url, authority, hops, now));
-        // The hop may lead to the very host that waits for it: then it must be let through.
-        self.controller.set_gated(now, owner, host != owner);
+        let Some(host) = self.host_of(url) else {
+            self.robots_out_of_reach(authority, owner, "its robots.txt leads to a host too many");
+            return;
+        };
+        if self.is_spent(host) {
+            let why = format!("its robots.txt leads to {}: {SPENT}", self.hosts.name(host));
+            self.robots_out_of_reach(authority, owner, &why);
+            return;
+        }
+        self.frontier.push_robots(host, Job::robots(url, authority, hops, now));
+        // The hop must be let through, also to a host that waits for its own rules: they may lead here.
+        self.gate(now, host);
         self.sync(host, Lane(0));
+    }
+
+    /// The rules of `authority` will not be had: what is queued for its host is never sent.
+    pub(super) fn robots_out_of_reach(&mut self, authority: Authority, owner: HostId, why: &str) {
+        let now = self.clock.now();
+        let random = self.controller.unit();
+        self.robots.on_reply(now, &authority, &Reply::failed(Outcome::Connect, why), random);
+        self.robots_gate.remove(&authority);
+        self.controller.set_gated(now, owner, false);
+        self.skip_all(owner, why);
     }
 
     /// A host that never answered anything is given up after `retries` failures to reach it. One that
@@ -280,6 +323,7 @@ impl Engine {
         for job in jobs {
             self.fail(Some(host), &job, &format!("host given up: {why}"));
         }
+        self.release_robots(host, "it was given up");
         self.sync_all(host);
     }
 

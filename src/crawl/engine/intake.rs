@@ -2,9 +2,9 @@
 
 use url::Url;
 
-use super::Engine;
+use super::{Engine, SPENT};
 use crate::control::{Command, HostId, Lane, Value, What, Who};
-use crate::crawl::address::{Userinfo, fingerprint};
+use crate::crawl::address::{Authority, Userinfo, fingerprint};
 use crate::crawl::input::{Batch, InputItem};
 use crate::crawl::job::Job;
 use crate::text::Clean;
@@ -58,9 +58,8 @@ impl Engine {
             return;
         }
         let now = self.clock.now();
-        if let Some(pattern) = self.config.crawl.exclude.iter().find(|pattern| pattern.is_match(url.as_str())) {
-            let why = format!("excluded by {}", pattern.as_str());
-            self.skip(None, url.as_str(), &why);
+        if let Some(pattern) = self.excluded_by(&url) {
+            self.skip(None, url.as_str(), &format!("excluded by {pattern}"));
             return;
         }
         let Some(host) = self.host_of(&url) else {
@@ -68,12 +67,18 @@ impl Engine {
             return;
         };
         if self.is_spent(host) {
-            self.skip(Some(host), url.as_str(), "the host's max_requests is reached");
+            self.skip(Some(host), url.as_str(), SPENT);
             return;
         }
         let lane = self.hosts.lane(host, &url, &self.config);
         self.frontier.push(host, lane, Job::page(&url, now));
         self.sync(host, lane);
+    }
+
+    /// The pattern that keeps a URL from being fetched, if one does: one of an input, or a redirect's target.
+    pub(super) fn excluded_by(&self, url: &Url) -> Option<String> {
+        let pattern = self.config.crawl.exclude.iter().find(|pattern| pattern.is_match(url.as_str()));
+        pattern.map(|pattern| pattern.as_str().to_owned())
     }
 
     /// The host of a URL, made known if it is new.
@@ -106,6 +111,9 @@ impl Engine {
         match request {
             Some(Request::Act { ticket, command, targets, chosen_by }) => {
                 let result = self.controller.command(now, command, &targets, chosen_by.as_str());
+                if matches!(command, Command::Wake(_)) && result.changed > 0 {
+                    self.retry_robots(&targets);
+                }
                 let text = self.describe(command, &targets, &result);
                 self.answers.push(ActAnswer { ticket, changed: result.changed, text });
             }
@@ -117,14 +125,24 @@ impl Engine {
         }
     }
 
+    /// A host that was woken asks for its robots.txt again at once, if that was what it waited for.
+    fn retry_robots(&mut self, targets: &[HostId]) {
+        for host in targets {
+            let name = self.hosts.name(*host);
+            for authority in Authority::of_key(name.as_str()).into_iter().flatten() {
+                self.robots.retry(&authority);
+            }
+        }
+    }
+
     fn leave(&mut self, phase: Phase) {
         if self.phase == Phase::Running || phase == Phase::Stopped {
             self.phase = phase;
         }
     }
 
+    /// A screen ends by itself when its terminal does; status lines may go to a file and stay.
     fn terminal_gone(&mut self) {
-        self.watcher = None;
         match self.config.ui.on_hangup {
             crate::config::OnHangup::Continue => {
                 self.event(Who::System, None, What::System, Value::None, Value::None, "terminal gone: headless", None);

@@ -224,6 +224,16 @@ impl Robots {
         effect
     }
 
+    /// The next question about `authority` tries again at once, however its last try failed: the operator
+    /// woke its host.
+    pub fn retry(&mut self, authority: &Authority) {
+        if let Some(entry) = self.entries.get_mut(authority)
+            && matches!(entry.state, State::Failed { .. } | State::Refused { .. })
+        {
+            entry.state = State::Failed { until: Mono::ZERO };
+        }
+    }
+
     /// Entries, those in flight included.
     pub fn len(&self) -> usize {
         self.entries.len()

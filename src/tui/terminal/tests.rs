@@ -149,3 +149,26 @@ fn case_113_no_size_draws_nothing() {
         assert!(!screen.draw(size, |_| panic!("nothing to draw on")).expect("no error"));
     }
 }
+
+#[test]
+fn case_113_sizes_out_of_this_world_are_not_believed() {
+    for (told, drawn) in
+        [((0, 0), (80, 24)), ((0, 5), (0, 5)), ((120, 40), (120, 40)), ((u16::MAX, u16::MAX), SIZE_MAX)]
+    {
+        assert_eq!(believed(told), drawn);
+    }
+}
+
+#[test]
+fn case_119_a_pipe_or_a_dumb_terminal_shows_no_dashboard() {
+    let term = |name: &'static str| Some(std::ffi::OsStr::new(name));
+    for (term, keys, screen, shows) in [
+        (term("xterm-256color"), true, true, true),
+        (None, true, true, true),
+        (term("dumb"), true, true, false),
+        (term("xterm"), false, true, false),
+        (term("xterm"), true, false, false),
+    ] {
+        assert_eq!(can_show(term, keys, screen), shows, "{term:?} {keys} {screen}");
+    }
+}

@@ -9,6 +9,7 @@ use crate::tui::keymap::Action;
 use crate::tui::model::Overlay;
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
+use crate::watch::Phase;
 
 /// Draws it.
 pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
@@ -26,6 +27,12 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
     if let Some(note) = &model.note {
         let meaning = if note.trouble { Meaning::Angry } else { Meaning::Notice };
         brush.text(1, 0, &end_cut(note.text.as_str(), room, glyphs.ellipsis), meaning);
+        return;
+    }
+    if matches!(model.totals.phase, Phase::Finished | Phase::Stopped) {
+        let x = brush.text(1, 0, "The crawl is over.  ", Meaning::Notice);
+        let x = brush.text(x, 0, &scene.keymap.key_of(Action::Leave), Meaning::Key);
+        brush.text(x, 0, " leaves", Meaning::Notice);
         return;
     }
     keys(scene, brush);

@@ -117,16 +117,16 @@ fn clock(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
 fn done_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
     let bar = if brush.width() >= 80 { 20 } else { 10 };
     let x = done(scene, brush, 1, y, bar) + 3;
+    losses(scene, brush, x, y);
+}
+
+/// URLs that got no answer, and input that could not be used; nothing where there is none.
+fn losses(scene: &Scene<'_>, brush: &mut Brush<'_>, x: u16, y: u16) {
     let totals = &scene.model.totals;
     let thousands = brush.theme().glyphs.thousands;
-    let mut words = Vec::new();
-    for (what, n) in [("failed", totals.urls_failed), ("skipped", totals.urls_skipped), ("bad lines", totals.bad_lines)]
-    {
-        if n > 0 {
-            words.push(format!("{what} {}", count(n, thousands)));
-        }
-    }
-    brush.text(x, y, &words.join("  "), Meaning::Dim);
+    let all = [("failed", totals.urls_failed), ("skipped", totals.urls_skipped), ("bad lines", totals.bad_lines)];
+    let words = all.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {}", count(n, thousands)));
+    brush.text(x, y, &words.collect::<Vec<_>>().join("  "), Meaning::Dim);
 }
 
 /// `done x of y` with a bar and a share; gives the column after it.
@@ -166,6 +166,9 @@ fn now_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16, columns: usize) {
     let all: u64 = totals.classes.iter().fold(0, |sum, n| sum.saturating_add(*n));
     for (class, n) in ["2xx", "3xx", "4xx", "5xx", "err"].into_iter().zip(totals.classes) {
         x = brush.text(x, y, &format!(" {class} {}%", percent(n, all)), Meaning::Text) + 1;
+    }
+    if wide {
+        losses(scene, brush, x + 2, y);
     }
 }
 

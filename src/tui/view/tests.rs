@@ -164,7 +164,8 @@ fn the_state_is_one_word() {
     };
     assert!(words(Phase::Running, true).contains("● HALTED"));
     assert!(words(Phase::Draining, false).contains("● DRAINING"));
-    assert!(words(Phase::Finished, false).contains("● FINISHED"));
+    let over = words(Phase::Finished, false);
+    assert!(over.contains("● FINISHED") && over.contains("The crawl is over.  q leaves"));
     let empty = Model::new(Clean::new("x"), Vec::new(), Mono::ZERO);
     assert!(text(&empty, (80, 24)).contains("STARTING"));
 }

@@ -1,0 +1,260 @@
+//! The dashboard in a real pseudo-terminal: keys in, screen out, resize, hang-up, exit.
+//!
+//! The program in the pty is this test binary, started again with `CHILD` set; its engine is a few lines
+//! that answer each act with its own words.
+#![expect(clippy::expect_used, clippy::panic, reason = "test support")]
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use crawldeck::clock::SystemClock;
+use crawldeck::config::{Glyphs, OnHangup, UiConfig};
+use crawldeck::control::Command as Act;
+use crawldeck::text::Clean;
+use crawldeck::tui::terminal::LEAVE;
+use crawldeck::tui::{TuiOptions, sample, spawn};
+use crawldeck::watch::{ActAnswer, Request};
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+const CHILD: &str = "CRAWLDECK_TEST_DASHBOARD";
+/// Set for a child that draws until it is stuck.
+const STUCK: &str = "CRAWLDECK_TEST_STUCK";
+/// Exit code of that child, if it could leave all the same.
+const STUCK_CODE: i32 = 9;
+/// Exit code of a child whose terminal has gone.
+const GONE: u32 = 7;
+/// Only a broken test waits so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program in the pty: no test of its own.
+#[test]
+fn dashboard_child() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let _entered = runtime.enter();
+    // A handled SIGHUP does not kill: the hang-up itself must be noticed.
+    let _hangup = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).expect("a handler");
+    let (snapshots, snapshot_receiver) = tokio::sync::mpsc::channel(1);
+    let (request_sender, mut requests) = tokio::sync::mpsc::channel(16);
+    let ui = UiConfig { fps: 30, glyphs: Glyphs::Unicode, theme: "auto".into(), on_hangup: OnHangup::Continue };
+    let options =
+        TuiOptions { ui, keys: BTreeMap::new(), run_name: Clean::new("pty"), demo_legend: Vec::new(), log_file: None };
+    let handle = spawn(options, snapshot_receiver, request_sender, SystemClock::shared()).expect("a terminal");
+    snapshots.blocking_send(Arc::new(sample::snapshot())).expect("somebody watches");
+    if std::env::var_os(STUCK).is_some() {
+        // Nobody reads the terminal: frames pile up until the screen's thread is stuck in a write. Whoever
+        // sends snapshots notices nothing but a full queue.
+        let full = (0..2_000_000_u64).any(|count| {
+            let row = |id: u32| {
+                let mut row = sample::row(id, &format!("host-{id}.example"));
+                row.view.queued = (count + u64::from(id)) * 7_919 % 1_000_000;
+                row.view.tokens = ((count + u64::from(id)) % 4) as f64;
+                row
+            };
+            let changed = (0..60).map(row).collect();
+            let snapshot = crawldeck::watch::Snapshot { changed, log: Vec::new(), ..sample::snapshot() };
+            let patience = Duration::from_secs(2);
+            let sent =
+                runtime.block_on(async { tokio::time::timeout(patience, snapshots.send(Arc::new(snapshot))).await });
+            sent.is_err()
+        });
+        let in_time = handle.stop(Duration::from_millis(200));
+        std::process::exit(if full && !in_time { STUCK_CODE } else { 5 });
+    }
+    while let Some(request) = requests.blocking_recv() {
+        match request {
+            Request::Act { command: Act::Undo, .. } => {
+                let worker = std::thread::Builder::new().name("worker".into());
+                let panicked = worker.spawn(|| panic!("torn picture")).expect("a thread").join();
+                assert!(panicked.is_err());
+                eprintln!("torn by a library");
+            }
+            Request::Act { ticket, command, targets, .. } => {
+                let text = Clean::new(format!("told {command:?} for {}", targets.len()));
+                let answers = vec![ActAnswer { ticket, changed: 1, text }];
+                let snapshot = crawldeck::watch::Snapshot { answers, log: Vec::new(), ..sample::snapshot() };
+                snapshots.blocking_send(Arc::new(snapshot)).expect("somebody watches");
+            }
+            Request::Drain | Request::Stop => {
+                let in_time = handle.stop(PATIENCE);
+                std::process::exit(if in_time { 0 } else { 3 });
+            }
+            Request::TerminalGone => std::process::exit(i32::try_from(GONE).unwrap_or(1)),
+        }
+    }
+    std::process::exit(4);
+}
+
+/// A number of rows or columns.
+fn cells(count: u16) -> std::num::NonZeroU16 {
+    std::num::NonZeroU16::new(count).expect("not zero")
+}
+
+/// A terminal with the dashboard in it.
+struct Terminal {
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    keys: Box<dyn std::io::Write + Send>,
+    output: Receiver<Vec<u8>>,
+    bytes: Vec<u8>,
+    screen: vt100::Parser,
+}
+
+impl Terminal {
+    /// Starts the dashboard; the environment has no `NO_COLOR` unless given.
+    fn start(environment: &[(&str, &str)]) -> Self {
+        let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).expect("a pty");
+        let mut command = CommandBuilder::new(std::env::current_exe().expect("this binary"));
+        command.args(["--exact", "tui_pty::dashboard_child", "--nocapture", "--test-threads=1"]);
+        command.env(CHILD, "1");
+        command.env("TERM", "xterm-256color");
+        command.env_remove("NO_COLOR");
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        let child = pair.slave.spawn_command(command).expect("a child");
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().expect("a reader");
+        let keys = pair.master.take_writer().expect("a writer");
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let screen = vt100::Parser::new(cells(24), cells(80), 0);
+        Self { child, master: pair.master, keys, output, bytes: Vec::new(), screen }
+    }
+
+    /// Reads until the screen is as `wanted` says.
+    fn until(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
+        while !wanted(&self.screen.screen().contents()) {
+            match self.output.recv_timeout(PATIENCE) {
+                Ok(bytes) => {
+                    self.screen.process(&bytes);
+                    self.bytes.extend(bytes);
+                }
+                Err(_) => panic!("never saw {what}:\n{}", self.screen.screen().contents()),
+            }
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("written");
+        self.keys.flush().expect("flushed");
+    }
+
+    /// Waits for the end; gives the exit code.
+    fn end(&mut self) -> u32 {
+        while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
+            self.bytes.extend(bytes);
+        }
+        self.child.wait().expect("an exit code").exit_code()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn keys_reach_the_engine_and_its_answer_the_screen() {
+    let mut terminal = Terminal::start(&[]);
+    terminal.until("the table", |screen| screen.contains("hosts 12") && screen.contains("STUCK 1"));
+    terminal.press("p");
+    terminal.until("the answer", |screen| screen.contains("told Pause(Default) for 1   u undoes"));
+    terminal.press("o0.5\r");
+    terminal.until("the answer", |screen| screen.contains("told Override") && screen.contains("Absolute(0.5)"));
+    terminal.press("\x1b[B");
+    terminal.until("the cursor moved", |screen| screen.lines().any(|line| line.starts_with("▌ ✗ www.courtxx")));
+}
+
+#[test]
+fn case_113_a_resize_is_followed() {
+    let mut terminal = Terminal::start(&[]);
+    terminal.until("the table", |screen| screen.contains("hosts 12"));
+    terminal.master.resize(PtySize { rows: 12, cols: 60, pixel_width: 0, pixel_height: 0 }).expect("resized");
+    terminal.screen.screen_mut().set_size(cells(12), cells(60));
+    terminal.until("the small layout", |screen| screen.contains("hosts 12 · attention"));
+}
+
+#[test]
+fn case_109_leaving_restores_the_terminal() {
+    let mut terminal = Terminal::start(&[]);
+    terminal.until("the table", |screen| screen.contains("hosts 12"));
+    terminal.press("q");
+    terminal.until("the dialog", |screen| screen.contains("leave the crawl?"));
+    terminal.press("d");
+    assert_eq!(terminal.end(), 0);
+    let left = terminal.bytes.windows(LEAVE.len()).filter(|window| *window == LEAVE).count();
+    assert_eq!(left, 1, "restored exactly once");
+    assert!(terminal.bytes.ends_with(LEAVE), "nothing comes after it");
+}
+
+#[test]
+fn case_108_a_hang_up_is_noticed_and_told() {
+    let mut terminal = Terminal::start(&[]);
+    terminal.until("the table", |screen| screen.contains("hosts 12"));
+    // The reader's handle is a copy; the hang-up comes when all are closed.
+    let Terminal { child, master, keys, output, .. } = &mut terminal;
+    let (idle_sender, idle) = channel();
+    *output = idle;
+    drop(idle_sender);
+    let pair = native_pty_system().openpty(PtySize::default()).expect("a pty");
+    *keys = Box::new(std::io::sink());
+    drop(std::mem::replace(master, pair.master));
+    // The reader ends at the next frame, which it cannot hand on; then the last copy is closed.
+    assert_eq!(child.wait().expect("an exit code").exit_code(), GONE);
+}
+
+#[test]
+fn case_112_a_worker_s_panic_and_stray_output_do_not_touch_the_screen() {
+    let mut terminal = Terminal::start(&[]);
+    terminal.until("the table", |screen| screen.contains("hosts 12"));
+    terminal.press("u");
+    terminal.press("p");
+    terminal.until("the answer", |screen| screen.contains("told Pause"));
+    let output = String::from_utf8_lossy(&terminal.bytes).into_owned();
+    assert!(!output.contains("torn"), "{output}");
+}
+
+#[test]
+fn without_colour_the_selection_is_still_reversed() {
+    let mut terminal = Terminal::start(&[("NO_COLOR", "1")]);
+    terminal.until("the table", |screen| screen.contains("hosts 12"));
+    let screen = terminal.screen.screen();
+    let row = (0..24).find(|row| screen.cell(*row, 0).is_some_and(|cell| cell.contents() == "▌")).expect("a cursor");
+    assert!(screen.cell(row, 6).is_some_and(vt100::Cell::inverse));
+    let coloured = (0..24)
+        .flat_map(|row| (0..80).map(move |column| (row, column)))
+        .filter(|(row, column)| screen.cell(*row, *column).is_some_and(|cell| cell.fgcolor() != vt100::Color::Default));
+    assert_eq!(coloured.count(), 0);
+}
+
+#[test]
+fn case_111_a_terminal_that_nobody_reads_holds_up_only_the_picture() {
+    let size = PtySize { rows: 60, cols: 160, pixel_width: 0, pixel_height: 0 };
+    let pair = native_pty_system().openpty(size).expect("a pty");
+    let mut command = CommandBuilder::new(std::env::current_exe().expect("this binary"));
+    command.args(["--exact", "tui_pty::dashboard_child", "--nocapture", "--test-threads=1"]);
+    command.env(CHILD, "1");
+    command.env(STUCK, "1");
+    command.env("TERM", "xterm-256color");
+    let mut child = pair.slave.spawn_command(command).expect("a child");
+    // The master stays open and is never read.
+    let code = child.wait().expect("an exit code").exit_code();
+    assert_eq!(i32::try_from(code), Ok(STUCK_CODE));
+    drop(pair.master);
+}
