@@ -173,8 +173,7 @@ impl Engine {
         let mut writing = true;
         let mut finished = Vec::new();
         let mut more = false;
-        // One alarm for all turns: setting it later costs nothing, while a new one each turn would wake the thread
-        // that sleeps for the runtime.
+        // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
         let alarm = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(alarm);
         loop {
@@ -190,7 +189,8 @@ impl Engine {
             let wants_input = self.wants_input();
             // Not polled: it only tells the deadline.
             let wake = tokio::time::sleep(self.sleep_for(now)).deadline();
-            if alarm.deadline() != wake || alarm.is_elapsed() {
+            // One that is too early costs a turn; setting it anew each turn would cost more.
+            if alarm.is_elapsed() || wake < alarm.deadline() {
                 alarm.as_mut().reset(wake);
             }
             if std::mem::take(&mut more) {
