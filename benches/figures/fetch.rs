@@ -4,13 +4,13 @@
 //! allocator; the server is a thread of this process. The rate is the server's: pages over the time from the first
 //! to the last. They take turns; the best turn of each counts.
 
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-use crate::crawl::Job;
+use crate::crawl::{Job, Terminal};
 use crate::server::{Answer, Server};
 use crate::table::{Table, thousands};
 
@@ -42,8 +42,8 @@ pub(crate) fn measure(table: &mut Table) {
     for _ in 0..TURNS {
         bare = bare.max(rate(&server, || {
             let this = std::env::current_exe().expect("this program");
-            let ended = Command::new(this).args(["child", "bare"]).arg(job.urls()).status();
-            assert!(ended.expect("a child").success());
+            let arguments = ["child", "bare", &job.urls().to_string_lossy()].map(str::to_owned);
+            Terminal::start(&this.to_string_lossy(), &arguments, Path::new("/")).wait();
         }));
         headless = headless.max(rate(&server, || job.headless()));
         dashboard = dashboard.max(rate(&server, || job.dashboard().wait()));

@@ -184,6 +184,9 @@ impl Engine {
         let mut health = self.journal.health_changed();
         let mut finished = Vec::new();
         let mut more = false;
+        // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
+        let alarm = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(alarm);
         loop {
             let now = self.tick();
             self.check_journal(now);
@@ -195,8 +198,13 @@ impl Engine {
                 break;
             }
             let wants_input = self.wants_input();
-            let sleep = self.sleep_for(now);
             let wants_room = self.has_news() && self.watcher.as_ref().is_some_and(|watcher| watcher.capacity() == 0);
+            // Not polled: it only tells the deadline.
+            let wake = tokio::time::sleep(self.sleep_for(now)).deadline();
+            // One that is too early costs a turn; setting it anew each turn would cost more.
+            if alarm.is_elapsed() || wake < alarm.deadline() {
+                alarm.as_mut().reset(wake);
+            }
             if std::mem::take(&mut more) {
                 // Whoever is about to report does so first: a turn for many costs hardly more than a turn for one.
                 tokio::task::yield_now().await;
@@ -216,7 +224,7 @@ impl Engine {
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
                 () = room(&self.watcher), if wants_room => {}
-                () = tokio::time::sleep(sleep) => {}
+                () = alarm.as_mut() => {}
             }
         }
         self.end().await

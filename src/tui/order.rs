@@ -107,7 +107,11 @@ pub struct Order {
     pub shown: Vec<u32>,
     /// Sort keys by host.
     keys: Vec<u64>,
-    /// Rows whose place may have changed since the last sort, each once; the rest is in order.
+    /// Keys as of the last sort: by these the first `ordered` rows are in order.
+    old_keys: Vec<u64>,
+    /// Rows that the last sort put in order; later ones joined at the end.
+    ordered: usize,
+    /// Rows whose place may have changed since the last sort, each once.
     moved: Vec<u32>,
     /// The same as one bit a host.
     is_moved: Vec<u64>,
@@ -205,7 +209,6 @@ impl Order {
     pub fn sort(&mut self, rows: &[Option<HostRow>]) {
         let few = self.moved.len() <= self.shown.len() / FEW;
         let reversed = self.reversed;
-        // The first sort of all and one by names, which are no keys, take all rows.
         if self.by == SortKey::Host {
             let name = |index: &u32| rows.get(*index as usize).and_then(Option::as_ref).map(|row| row.name.as_str());
             // A stable sort: it is fast on what is nearly sorted, and equal rows stay in the order of input.
@@ -213,55 +216,58 @@ impl Order {
         } else if few && !self.all && self.sorted == Some((self.by, reversed)) {
             self.merge_moved();
         } else {
-            let mut shown = std::mem::take(&mut self.shown);
-            shown.sort_by(|a, b| self.compare(*a, *b));
-            self.shown = shown;
+            let keys = &self.keys;
+            self.shown.sort_by(|a, b| compare(place(keys, *a), place(keys, *b), reversed));
+            self.old_keys.clone_from(&self.keys);
         }
+        self.old_keys.resize(self.keys.len(), u64::MAX);
         for index in self.moved.drain(..) {
             if let Some(word) = self.is_moved.get_mut(index as usize / 64) {
                 *word = 0;
             }
+            if let Some(old) = self.old_keys.get_mut(index as usize) {
+                *old = place(&self.keys, index).0;
+            }
         }
+        self.ordered = self.shown.len();
         self.sorted = Some((self.by, reversed));
         (self.stale, self.all) = (false, false);
     }
 
-    /// Which of two rows comes first.
-    fn compare(&self, a: u32, b: u32) -> Ordering {
-        let key = |index: u32| self.keys.get(index as usize).copied().unwrap_or(u64::MAX);
-        let ordering = (key(a), a).cmp(&(key(b), b));
-        if self.reversed { ordering.reverse() } else { ordering }
-    }
-
-    /// Takes the moved rows out, sorts them, and puts each where it belongs among the rest, which is in order.
+    /// Takes the moved rows out, sorts them, and puts each where it belongs among the rest.
     fn merge_moved(&mut self) {
-        let mut kept = std::mem::take(&mut self.shown);
-        let mut moved = Vec::with_capacity(self.moved.len());
-        let is_moved = &self.is_moved;
-        kept.retain(|index| {
-            let word = is_moved.get(*index as usize / 64).copied().unwrap_or_default();
-            let stays = word >> (index % 64) & 1 == 0;
-            if !stays {
-                moved.push(*index);
-            }
-            stays
-        });
-        // Only these are shown: a filter may hide others that have moved.
-        moved.sort_unstable_by(|a, b| self.compare(*a, *b));
+        let (keys, old_keys, reversed) = (&self.keys, &self.old_keys, self.reversed);
+        let (ordered, joined) = self.shown.split_at(self.ordered.min(self.shown.len()));
+        let before = |place_of: (u64, u32)| {
+            ordered.partition_point(|other| compare(place(old_keys, *other), place_of, reversed) == Ordering::Less)
+        };
+        // Where they were; a filter may hide some that have moved, and new ones were nowhere.
+        let was = |index: u32| Some(before(place(old_keys, index))).filter(|at| ordered.get(*at) == Some(&index));
+        let mut gone: Vec<usize> = self.moved.iter().filter_map(|index| was(*index)).collect();
+        gone.sort_unstable();
+        let mut coming: Vec<u32> = gone.iter().filter_map(|at| ordered.get(*at)).chain(joined).copied().collect();
+        coming.sort_unstable_by(|a, b| compare(place(keys, *a), place(keys, *b), reversed));
+
         let mut merged = std::mem::take(&mut self.spare);
         merged.clear();
-        merged.reserve(kept.len() + moved.len());
-        let mut rest = kept.as_slice();
-        for index in moved {
-            let before = rest.partition_point(|other| self.compare(*other, index) == Ordering::Less);
-            let (head, tail) = rest.split_at(before);
-            merged.extend_from_slice(head);
+        merged.reserve(self.shown.len());
+        let mut gone = gone.into_iter().peekable();
+        let mut from = 0;
+        // Copies the rest up to `to`, without those that are gone.
+        let mut copy = |merged: &mut Vec<u32>, to: usize| {
+            while let Some(at) = gone.next_if(|at| *at < to) {
+                merged.extend_from_slice(ordered.get(from..at).unwrap_or_default());
+                from = at + 1;
+            }
+            merged.extend_from_slice(ordered.get(from..to).unwrap_or_default());
+            from = from.max(to);
+        };
+        for index in coming {
+            copy(&mut merged, before(place(keys, index)));
             merged.push(index);
-            rest = tail;
         }
-        merged.extend_from_slice(rest);
-        self.shown = merged;
-        self.spare = kept;
+        copy(&mut merged, ordered.len());
+        self.spare = std::mem::replace(&mut self.shown, merged);
     }
 
     /// How long the sort lasted, and when it ended.
@@ -269,6 +275,16 @@ impl Order {
         self.last_took = ended.since(began);
         self.last_end = ended;
     }
+}
+
+/// What a row is ordered by.
+fn place(keys: &[u64], index: u32) -> (u64, u32) {
+    (keys.get(index as usize).copied().unwrap_or(u64::MAX), index)
+}
+
+/// Which of two rows comes first.
+fn compare(a: (u64, u32), b: (u64, u32), reversed: bool) -> Ordering {
+    if reversed { b.cmp(&a) } else { a.cmp(&b) }
 }
 
 #[cfg(test)]
@@ -379,10 +395,13 @@ mod tests {
         ) {
             let mut rows: Vec<_> = (0..60).map(|id| Some(sample::row(id, &format!("{id}.test")))).collect();
             let mut order = Order { by: SortKey::Queue, reversed, ..Order::default() };
-            for row in rows.iter().flatten() {
+            for row in rows.iter().flatten().take(50) {
                 order.note(row, row.view.id.0 != hidden);
             }
             order.sort(&rows);
+            for row in rows.iter().flatten().skip(50) {
+                order.note(row, row.view.id.0 != hidden);
+            }
             for changes in rounds {
                 for (id, queued) in changes {
                     let row = rows[id as usize].as_mut().expect("there");
