@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::binary::{Scene, fine, ok};
-use crate::support::pty::{Pty, after_screen, foreign};
+use crate::support::binary::{Scene, fine, ok, threads, until};
+use crate::support::pty::{Pty, Tie, after_screen, foreign};
 
 const LATENCY: Duration = Duration::from_millis(20);
 
@@ -139,6 +139,54 @@ fn case_109_the_second_term_stops_though_a_request_hangs() {
 }
 
 #[test]
+fn case_109_quit_stops_at_once_though_a_request_hangs() {
+    let scene = silent_after_twenty();
+    leave(&scene, 130, |pty| {
+        scene.arrivals("requests that hang", 21);
+        pty.signal(Signal::QUIT);
+    });
+}
+
+#[test]
+fn case_109_a_term_at_any_moment_of_the_start_leaves_the_terminal_as_it_was() {
+    // From the first thread alone to all of them, the screen's included.
+    for stage in 1..=12 {
+        let scene = busy();
+        let mut pty = Pty::start(scene.path(), &scene.run());
+        until("the stage of the start", || (threads(pty.pid).len() >= stage.min(8)).then_some(()));
+        if stage > 8 {
+            pty.wait("the first bytes of the screen", vt100::Screen::alternate_screen);
+        }
+        pty.signal(Signal::TERM);
+        let status = pty.ended();
+        assert_eq!(pty.modes(), pty.modes_before, "stage {stage}: the modes of the terminal");
+        assert!(!pty.screen().alternate_screen() && !pty.screen().hide_cursor(), "stage {stage}");
+        if status.signal().is_some() {
+            // Before the signals were taken over there was nothing to be restored.
+            assert!(!pty.bytes().contains(&0x1b), "stage {stage}: {}", pty.text());
+        } else {
+            assert_eq!(status.exit_code(), 0, "stage {stage}: {}", pty.text());
+        }
+    }
+}
+
+#[test]
+fn case_109_a_disk_that_is_full_is_told_on_the_screen_and_ends_with_1() {
+    let scene = busy();
+    let mut pty = Pty::start_as(scene.path(), &scene.run(), &[], Tie::Cramped, (80, 24));
+    pty.see("nothing is sent: ");
+    let so_far = scene.server.arrivals().len();
+    pty.keys("q");
+    pty.see("leave the crawl?");
+    pty.keys("n");
+    assert_eq!(pty.end(), 1, "{}", pty.text());
+    // One a connection may have been under way.
+    assert!(scene.server.arrivals().len() <= so_far + 4, "requests without a journal");
+    assert_restored(&pty);
+    assert!(pty.text().contains("crawldeck: "), "{}", pty.text());
+}
+
+#[test]
 fn wanted_25_a_crawl_that_is_done_ends_by_itself() {
     let scene = Scene::new(fine(LATENCY), 100.0, 4.0, "");
     scene.list(&["a.test"], 60);
@@ -177,7 +225,7 @@ fn leaving_with_term_does_not_wait_for_a_terminal_that_nobody_reads() {
     pty.set_reading(false);
     scene.arrivals("requests while nobody reads", 800);
     pty.signal(Signal::TERM);
-    assert_eq!(pty.exit_code(), 0);
+    assert_eq!(pty.exit_status().exit_code(), 0);
     assert_eq!(pty.modes(), pty.modes_before, "the modes of the terminal");
     scene.assert_journal_complete();
 }

@@ -23,6 +23,8 @@ pub(crate) enum Tie {
     Ignoring,
     /// It is a terminal like any file: no signal tells of its end.
     Loose,
+    /// It controls the process, and no file may grow beyond some kilobytes: a full disk.
+    Cramped,
 }
 
 /// What the thread that reads the terminal does.
@@ -71,9 +73,14 @@ impl Pty {
     pub(crate) fn start_as(folder: &Path, args: &[String], env: &[(&str, &str)], tie: Tie, size: (u16, u16)) -> Self {
         let pair = native_pty_system().openpty(sized(size.0, size.1)).expect("a pty");
         let modes_before = modes(&*pair.master);
-        let mut command = CommandBuilder::new(if tie == Tie::Ignoring { "/bin/sh" } else { BINARY });
-        if tie == Tie::Ignoring {
-            command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", BINARY]);
+        let before = match tie {
+            Tie::Ignoring => Some("trap '' HUP"),
+            Tie::Cramped => Some("trap '' XFSZ; ulimit -f 16"),
+            Tie::Controlling | Tie::Loose => None,
+        };
+        let mut command = CommandBuilder::new(if before.is_some() { "/bin/sh" } else { BINARY });
+        if let Some(before) = before {
+            command.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), BINARY]);
         }
         command.args(args);
         command.cwd(folder);
@@ -199,25 +206,32 @@ impl Pty {
     /// Waits for the program's end and the last of its output; the exit code.
     #[track_caller]
     pub(crate) fn end(&mut self) -> u32 {
-        let code = self.exit_code();
+        let status = self.ended();
+        assert_eq!(status.signal(), None, "killed by a signal");
+        status.exit_code()
+    }
+
+    /// The same, the exit status; a signal may be the end.
+    #[track_caller]
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let status = self.exit_status();
         if self.reader.is_some() {
             // Nobody has the terminal open any more, so the reader comes to an end.
             while let Ok(chunk) = self.chunks.recv_timeout(PATIENCE) {
                 self.take(&chunk);
             }
         }
-        code
+        status
     }
 
-    /// Waits for the program's end, whatever is still to be read; the exit code.
+    /// Waits for the program's end, whatever is still to be read; the exit status.
     #[track_caller]
-    pub(crate) fn exit_code(&mut self) -> u32 {
+    pub(crate) fn exit_status(&mut self) -> ExitStatus {
         let Ok(status) = self.exit.recv_timeout(PATIENCE) else {
             panic!("it does not end; threads {:?}; the screen:\n{}", super::binary::threads(self.pid), self.text());
         };
         self.gone = true;
-        assert_eq!(status.signal(), None, "killed by a signal");
-        status.exit_code()
+        status
     }
 }
 
