@@ -187,6 +187,21 @@ fn case_109_a_disk_that_is_full_is_told_on_the_screen_and_ends_with_1() {
 }
 
 #[test]
+fn the_demo_shows_its_hosts_and_lets_go() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut pty = Pty::start(folder.path(), &["demo", "-d", "crawl"].map(String::from));
+    pty.see("hosts 10");
+    for host in ["steady.demo", "limit.demo", "dark.demo"] {
+        pty.see(host);
+    }
+    pty.keys("q");
+    pty.see("leave the crawl?");
+    pty.keys("n");
+    assert_eq!(pty.end(), 0, "{}", pty.text());
+    assert_restored(&pty);
+}
+
+#[test]
 fn wanted_25_a_crawl_that_is_done_ends_by_itself() {
     let scene = Scene::new(fine(LATENCY), 100.0, 4.0, "");
     scene.list(&["a.test"], 60);
