@@ -68,7 +68,7 @@ fn wanted_20_the_second_one_stops_though_a_request_hangs() {
     for signal in [Signal::INT, Signal::TERM] {
         let scene = hanging();
         let child = scene.headless();
-        scene.arrivals("requests that hang", 21);
+        scene.arrivals("requests that hang", 24);
         child.signal(signal);
         until("the drain is told", || child.err().contains("draining").then_some(()));
         child.signal(signal);
@@ -111,7 +111,7 @@ fn a_second_process_on_the_folder_is_refused_and_the_first_one_named() {
 }
 
 #[test]
-fn case_15_a_reader_that_goes_away_is_no_end_of_the_crawl() {
+fn fault_row_15_a_reader_that_goes_away_is_no_end_of_the_crawl() {
     let scene = Scene::new(fine(Duration::ZERO), 100.0, 4.0, "");
     scene.list(&["a.test"], 150);
     let mut command = std::process::Command::new("/bin/sh");
@@ -135,7 +135,7 @@ fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
 }
 
 #[test]
-fn case_15_a_drain_ends_though_nobody_reads_the_status_lines() {
+fn fault_row_15_a_drain_ends_though_nobody_reads_the_status_lines() {
     let scene = busy();
     let (_nobody_reads, stderr) = full_pipe();
     let mut command = std::process::Command::new(BINARY);
@@ -183,7 +183,7 @@ fn each_demo_has_a_fresh_folder() {
 }
 
 #[test]
-fn case_15_closed_streams_are_no_reason_to_fail() {
+fn fault_row_15_closed_streams_are_no_reason_to_fail() {
     let scene = Scene::new(fine(Duration::ZERO), 100.0, 4.0, "");
     scene.list(&["a.test"], 30);
     let mut command = std::process::Command::new("/bin/sh");

@@ -97,7 +97,7 @@ fn silent_after_twenty() -> Scene {
 fn case_109_the_third_ctrl_c_stops_though_a_request_hangs() {
     let scene = silent_after_twenty();
     leave(&scene, 130, |pty| {
-        scene.arrivals("requests that hang", 21);
+        scene.arrivals("requests that hang", 24);
         pty.keys("\x03");
         pty.see("leave the crawl?");
         pty.keys("\x03");
@@ -111,7 +111,7 @@ fn case_109_the_third_ctrl_c_stops_though_a_request_hangs() {
 fn case_109_interrupts_from_outside_count_as_the_key() {
     let scene = silent_after_twenty();
     leave(&scene, 130, |pty| {
-        scene.arrivals("requests that hang", 21);
+        scene.arrivals("requests that hang", 24);
         pty.signal(Signal::INT);
         pty.see("leave the crawl?");
         pty.signal(Signal::INT);
@@ -131,7 +131,7 @@ fn case_109_the_first_term_drains() {
 fn case_109_the_second_term_stops_though_a_request_hangs() {
     let scene = silent_after_twenty();
     leave(&scene, 130, |pty| {
-        scene.arrivals("requests that hang", 21);
+        scene.arrivals("requests that hang", 24);
         pty.signal(Signal::TERM);
         pty.see("DRAINING");
         pty.signal(Signal::TERM);
@@ -142,7 +142,7 @@ fn case_109_the_second_term_stops_though_a_request_hangs() {
 fn case_109_quit_stops_at_once_though_a_request_hangs() {
     let scene = silent_after_twenty();
     leave(&scene, 130, |pty| {
-        scene.arrivals("requests that hang", 21);
+        scene.arrivals("requests that hang", 24);
         pty.signal(Signal::QUIT);
     });
 }

@@ -69,22 +69,39 @@ impl Pty {
         Self::start_as(folder, args, &[], Tie::Controlling, (80, 24))
     }
 
+    /// An interactive shell in `folder`, with job control; the program's path is in `$CRAWLDECK`.
+    pub(crate) fn shell(folder: &Path) -> Self {
+        let env = [("PS1", "ready "), ("ENV", ""), ("CRAWLDECK", BINARY)];
+        Self::launch(folder, "/bin/sh", &["-i".to_owned()], &env, true, (80, 24))
+    }
+
     /// The program in `folder`, with `env` beside what every test has.
     pub(crate) fn start_as(folder: &Path, args: &[String], env: &[(&str, &str)], tie: Tie, size: (u16, u16)) -> Self {
+        let before = match tie {
+            Tie::Ignoring => "trap '' HUP",
+            Tie::Cramped => "trap '' XFSZ; ulimit -f 16",
+            Tie::Controlling | Tie::Loose => {
+                return Self::launch(folder, BINARY, args, env, tie == Tie::Controlling, size);
+            }
+        };
+        let shell = ["-c".to_owned(), format!("{before}; exec \"$0\" \"$@\""), BINARY.to_owned()];
+        Self::launch(folder, "/bin/sh", &[&shell, args].concat(), env, true, size)
+    }
+
+    fn launch(
+        folder: &Path,
+        program: &str,
+        args: &[String],
+        env: &[(&str, &str)],
+        controls: bool,
+        size: (u16, u16),
+    ) -> Self {
         let pair = native_pty_system().openpty(sized(size.0, size.1)).expect("a pty");
         let modes_before = modes(&*pair.master);
-        let before = match tie {
-            Tie::Ignoring => Some("trap '' HUP"),
-            Tie::Cramped => Some("trap '' XFSZ; ulimit -f 16"),
-            Tie::Controlling | Tie::Loose => None,
-        };
-        let mut command = CommandBuilder::new(if before.is_some() { "/bin/sh" } else { BINARY });
-        if let Some(before) = before {
-            command.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), BINARY]);
-        }
+        let mut command = CommandBuilder::new(program);
         command.args(args);
         command.cwd(folder);
-        command.set_controlling_tty(tie != Tie::Loose);
+        command.set_controlling_tty(controls);
         for name in ["NO_COLOR", "CRAWLDECK_LOG", "LC_ALL", "LC_CTYPE", "COLORTERM"] {
             command.env_remove(name);
         }
