@@ -89,7 +89,8 @@ async fn case_114_a_stop_from_outside_gives_the_terminal_back_and_causes_no_burs
         assert_ne!(pty.modes(), pty.modes_before, "keys come as they are pressed again");
         scene.arrivals("requests again", stopped + 40);
     }
-    scene.server.assert_envelope(RATE, CAPACITY);
+    // What was granted before may arrive later: one a connection. A second's tokens would be many more.
+    scene.server.assert_envelope(RATE, CAPACITY + 4.0);
     pty.keys("q");
     pty.see("leave the crawl?");
     pty.keys("d");
