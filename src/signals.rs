@@ -71,6 +71,14 @@ async fn heed(targets: SignalTargets, Signals(signals): Signals) {
     let SignalTargets { requests, ui, stopped } = targets;
     loop {
         tokio::select! {
+            // A CONT that is still to be heeded came before the TSTP beside it; after it, it would take the
+            // terminal again in the moment before the process stops.
+            biased;
+            Some(()) = resume.recv() => {
+                if let Some(ui) = &ui {
+                    ui.resume();
+                }
+            }
             Some(()) = interrupt.recv() => match &ui {
                 // The same as the key: the dialog first.
                 Some(ui) if ui.is_running() => ui.interrupt(),
@@ -90,11 +98,6 @@ async fn heed(targets: SignalTargets, Signals(signals): Signals) {
                 }
                 // Handled, the signal no longer stops by itself. An error would mean there is no such process.
                 let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
-            }
-            Some(()) = resume.recv() => {
-                if let Some(ui) = &ui {
-                    ui.resume();
-                }
             }
             Some(()) = resized.recv() => {
                 if let Some(ui) = &ui {
