@@ -35,6 +35,7 @@ fn case_114_in_the_background_the_crawl_goes_on_and_the_terminal_is_left_alone()
     pty.keys(&format!("\"$CRAWLDECK\" {} &\r", scene.run().join(" ")));
     scene.arrivals("requests from the background", 30);
     let pid = worker(&scene);
+    pty.kill_at_the_end(pid);
     pty.keys("echo the shell\"\"s\r");
     pty.see("the shells");
     assert!(!pty.screen().alternate_screen(), "{}", pty.text());
@@ -56,7 +57,10 @@ fn case_114_in_the_background_the_crawl_goes_on_and_the_terminal_is_left_alone()
     pty.keys("q");
     pty.see("leave the crawl?");
     pty.keys("d");
-    pty.see("crawldeck review crawl");
+    pty.wait("the shell after the summary", |screen| {
+        let text = screen.contents();
+        text.contains("crawldeck review crawl") && text.trim_end().ends_with("ready")
+    });
     pty.keys("exit $?\r");
     assert_eq!(pty.end(), 0);
     scene.assert_journal_complete();

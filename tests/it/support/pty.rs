@@ -46,6 +46,8 @@ pub(crate) struct Pty {
     bytes: Vec<u8>,
     exit: Receiver<ExitStatus>,
     gone: bool,
+    /// What a shell started in a process group of its own: it would outlive the shell.
+    also: Option<Pid>,
     pub(crate) pid: Pid,
     /// The modes before the program began.
     pub(crate) modes_before: String,
@@ -130,9 +132,15 @@ impl Pty {
             bytes: Vec::new(),
             exit,
             gone: false,
+            also: None,
             pid,
             modes_before,
         }
+    }
+
+    /// Kills `pid`, too, should the test fail.
+    pub(crate) fn kill_at_the_end(&mut self, pid: Pid) {
+        self.also = Some(pid);
     }
 
     /// Types.
@@ -255,7 +263,9 @@ impl Pty {
 impl Drop for Pty {
     fn drop(&mut self) {
         if !self.gone {
-            let _ = kill_process(self.pid, Signal::KILL);
+            for pid in self.also.into_iter().chain([self.pid]) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
             let _ = self.exit.recv_timeout(PATIENCE);
         }
         self.set_reading(true);
