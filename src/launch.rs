@@ -1,7 +1,9 @@
 //! The commands that crawl or read a run: from what was typed to a session, and its exit code.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fs::DirBuilder;
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::cli::{CheckArgs, DemoArgs, ReviewArgs, RunArgs};
@@ -14,6 +16,9 @@ use crate::review::{self, ReviewMode};
 use crate::session::{self, SessionOptions};
 use crate::text::Clean;
 use crate::tui::keymap::{Keymap, KeymapError};
+
+/// Names of temporary folders that are tried.
+const FOLDERS_TRIED: u32 = 16;
 
 /// What a configuration is checked against beside itself: the environment, the actions that keys can be bound to.
 fn outside() -> Outside<'static> {
@@ -83,7 +88,10 @@ pub fn run(args: RunArgs, folder: &Path) -> u8 {
 
 /// `crawldeck demo`: the exit code.
 pub fn demo(args: DemoArgs) -> u8 {
-    let dir = args.dir.unwrap_or_else(fresh_folder);
+    let dir = match args.dir.map_or_else(fresh_folder, Ok) {
+        Ok(dir) => dir,
+        Err(error) => return complain(format!("no temporary folder for the demo: {error}; name one with -d"), FAILED),
+    };
     in_runtime(async {
         let servers = demo::start(SystemClock::shared(), fastrand::u64(..)).await;
         let servers = servers.map_err(|error| session::SessionError::Failed(error.to_string()))?;
@@ -105,9 +113,16 @@ pub fn demo(args: DemoArgs) -> u8 {
     })
 }
 
-/// A run folder for a demo, of its own.
-fn fresh_folder() -> PathBuf {
-    std::env::temp_dir().join(format!("crawldeck-demo-{}", std::process::id()))
+/// A run folder for a demo, made just now: a name with the process's number may be taken by a demo of long ago.
+fn fresh_folder() -> io::Result<PathBuf> {
+    for _ in 0..FOLDERS_TRIED {
+        let dir = std::env::temp_dir().join(format!("crawldeck-demo-{:08x}", fastrand::u32(..)));
+        match DirBuilder::new().mode(0o700).create(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| dir),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// `crawldeck review`: the exit code.

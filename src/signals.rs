@@ -1,4 +1,4 @@
-//! Signals become requests: TERM and INT drain, then stop; HUP means hang-up and nothing else; TSTP and
+//! Signals become requests: TERM and INT drain, then stop; QUIT stops at once; HUP means hang-up and nothing else; TSTP and
 //! CONT give the terminal back and take it again; WINCH draws a whole frame.
 
 use std::io;
@@ -44,7 +44,7 @@ pub struct SignalTargets {
 
 /// Signals that no longer end the process by themselves, and wait to be heeded.
 #[derive(Debug)]
-pub struct Signals([Signal; 6]);
+pub struct Signals([Signal; 7]);
 
 /// Takes the signals over. To be done before the screen is up: one that ended the process after that would leave
 /// the terminal as it is.
@@ -55,7 +55,8 @@ pub fn take() -> io::Result<Signals> {
     let stop = signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
     let resume = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let resized = signal(SignalKind::window_change())?;
-    Ok(Signals([interrupt, terminate, hangup, stop, resume, resized]))
+    let quit = signal(SignalKind::quit())?;
+    Ok(Signals([interrupt, terminate, hangup, stop, resume, resized, quit]))
 }
 
 impl Signals {
@@ -66,10 +67,18 @@ impl Signals {
 }
 
 async fn heed(targets: SignalTargets, Signals(signals): Signals) {
-    let [mut interrupt, mut terminate, mut hangup, mut stop, mut resume, mut resized] = signals;
+    let [mut interrupt, mut terminate, mut hangup, mut stop, mut resume, mut resized, mut quit] = signals;
     let SignalTargets { requests, ui, stopped } = targets;
     loop {
         tokio::select! {
+            // A CONT that is still to be heeded came before the TSTP beside it; after it, it would take the
+            // terminal again in the moment before the process stops.
+            biased;
+            Some(()) = resume.recv() => {
+                if let Some(ui) = &ui {
+                    ui.resume();
+                }
+            }
             Some(()) = interrupt.recv() => match &ui {
                 // The same as the key: the dialog first.
                 Some(ui) if ui.is_running() => ui.interrupt(),
@@ -90,15 +99,15 @@ async fn heed(targets: SignalTargets, Signals(signals): Signals) {
                 // Handled, the signal no longer stops by itself. An error would mean there is no such process.
                 let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
             }
-            Some(()) = resume.recv() => {
-                if let Some(ui) = &ui {
-                    ui.resume();
-                }
-            }
             Some(()) = resized.recv() => {
                 if let Some(ui) = &ui {
                     ui.resized();
                 }
+            }
+            Some(()) = quit.recv() => {
+                // In a hurry, but not so much that the terminal and the journal should suffer.
+                stopped.0.fetch_add(2, Ordering::Relaxed);
+                let _ = requests.send(Request::Stop).await;
             }
             else => return,
         }

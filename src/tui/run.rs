@@ -115,7 +115,12 @@ pub fn spawn(
     let steering = Arc::new(Steering::default());
     let (wake_reader, wake) = input::wake_pipe()?;
     ui.stopping = Arc::clone(&stopping);
-    ui.screen.enter()?;
+    if ui.screen.is_foreground() {
+        ui.screen.enter()?;
+    } else {
+        // Started in the background: touching the terminal would stop us, and the crawl with the screen.
+        (ui.suspended, ui.resuming) = (true, true);
+    }
 
     let thread = std::thread::Builder::new().name(UI_THREAD.to_owned()).spawn(move || {
         // A panic here is the screen's end, not the crawl's: the hook restores the terminal.

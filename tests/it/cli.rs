@@ -110,7 +110,7 @@ fn the_review_prints_its_result_on_standard_output() {
 }
 
 #[test]
-fn case_15_a_reader_that_has_seen_enough_is_no_failure() {
+fn fault_row_15_a_reader_that_has_seen_enough_is_no_failure() {
     let folder = folder();
     let shell = "{ \"$0\" completions bash; echo $? > code; } | head -1";
     let mut command = std::process::Command::new("/bin/sh");

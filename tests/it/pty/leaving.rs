@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::binary::{Scene, fine, ok};
-use crate::support::pty::{Pty, after_screen, foreign};
+use crate::support::binary::{Scene, fine, ok, threads, until};
+use crate::support::pty::{Pty, Tie, after_screen, foreign};
 
 const LATENCY: Duration = Duration::from_millis(20);
 
@@ -97,7 +97,7 @@ fn silent_after_twenty() -> Scene {
 fn case_109_the_third_ctrl_c_stops_though_a_request_hangs() {
     let scene = silent_after_twenty();
     leave(&scene, 130, |pty| {
-        scene.arrivals("requests that hang", 21);
+        scene.arrivals("requests that hang", 24);
         pty.keys("\x03");
         pty.see("leave the crawl?");
         pty.keys("\x03");
@@ -111,7 +111,7 @@ fn case_109_the_third_ctrl_c_stops_though_a_request_hangs() {
 fn case_109_interrupts_from_outside_count_as_the_key() {
     let scene = silent_after_twenty();
     leave(&scene, 130, |pty| {
-        scene.arrivals("requests that hang", 21);
+        scene.arrivals("requests that hang", 24);
         pty.signal(Signal::INT);
         pty.see("leave the crawl?");
         pty.signal(Signal::INT);
@@ -131,11 +131,74 @@ fn case_109_the_first_term_drains() {
 fn case_109_the_second_term_stops_though_a_request_hangs() {
     let scene = silent_after_twenty();
     leave(&scene, 130, |pty| {
-        scene.arrivals("requests that hang", 21);
+        scene.arrivals("requests that hang", 24);
         pty.signal(Signal::TERM);
         pty.see("DRAINING");
         pty.signal(Signal::TERM);
     });
+}
+
+#[test]
+fn case_109_quit_stops_at_once_though_a_request_hangs() {
+    let scene = silent_after_twenty();
+    leave(&scene, 130, |pty| {
+        scene.arrivals("requests that hang", 24);
+        pty.signal(Signal::QUIT);
+    });
+}
+
+#[test]
+fn case_109_a_term_at_any_moment_of_the_start_leaves_the_terminal_as_it_was() {
+    // From the first thread alone to all of them, the screen's included.
+    for stage in 1..=12 {
+        let scene = busy();
+        let mut pty = Pty::start(scene.path(), &scene.run());
+        until("the stage of the start", || (threads(pty.pid).len() >= stage.min(8)).then_some(()));
+        if stage > 8 {
+            pty.wait("the first bytes of the screen", vt100::Screen::alternate_screen);
+        }
+        pty.signal(Signal::TERM);
+        let status = pty.ended();
+        assert_eq!(pty.modes(), pty.modes_before, "stage {stage}: the modes of the terminal");
+        assert!(!pty.screen().alternate_screen() && !pty.screen().hide_cursor(), "stage {stage}");
+        if status.signal().is_some() {
+            // Before the signals were taken over there was nothing to be restored.
+            assert!(!pty.bytes().contains(&0x1b), "stage {stage}: {}", pty.text());
+        } else {
+            assert_eq!(status.exit_code(), 0, "stage {stage}: {}", pty.text());
+        }
+    }
+}
+
+#[test]
+fn case_109_a_disk_that_is_full_is_told_on_the_screen_and_ends_with_1() {
+    let scene = busy();
+    let mut pty = Pty::start_as(scene.path(), &scene.run(), &[], Tie::Cramped, (80, 24));
+    pty.see("nothing is sent: ");
+    let so_far = scene.server.arrivals().len();
+    pty.keys("q");
+    pty.see("leave the crawl?");
+    pty.keys("n");
+    assert_eq!(pty.end(), 1, "{}", pty.text());
+    // One a connection may have been under way.
+    assert!(scene.server.arrivals().len() <= so_far + 4, "requests without a journal");
+    assert_restored(&pty);
+    assert!(pty.text().contains("crawldeck: "), "{}", pty.text());
+}
+
+#[test]
+fn the_demo_shows_its_hosts_and_lets_go() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut pty = Pty::start(folder.path(), &["demo", "-d", "crawl"].map(String::from));
+    pty.see("hosts 10");
+    for host in ["steady.demo", "limit.demo", "dark.demo"] {
+        pty.see(host);
+    }
+    pty.keys("q");
+    pty.see("leave the crawl?");
+    pty.keys("n");
+    assert_eq!(pty.end(), 0, "{}", pty.text());
+    assert_restored(&pty);
 }
 
 #[test]
@@ -177,7 +240,7 @@ fn leaving_with_term_does_not_wait_for_a_terminal_that_nobody_reads() {
     pty.set_reading(false);
     scene.arrivals("requests while nobody reads", 800);
     pty.signal(Signal::TERM);
-    assert_eq!(pty.exit_code(), 0);
+    assert_eq!(pty.exit_status().exit_code(), 0);
     assert_eq!(pty.modes(), pty.modes_before, "the modes of the terminal");
     scene.assert_journal_complete();
 }

@@ -23,6 +23,8 @@ pub(crate) enum Tie {
     Ignoring,
     /// It is a terminal like any file: no signal tells of its end.
     Loose,
+    /// It controls the process, and no file may grow beyond some kilobytes: a full disk.
+    Cramped,
 }
 
 /// What the thread that reads the terminal does.
@@ -44,6 +46,8 @@ pub(crate) struct Pty {
     bytes: Vec<u8>,
     exit: Receiver<ExitStatus>,
     gone: bool,
+    /// What a shell started in a process group of its own: it would outlive the shell.
+    also: Option<Pid>,
     pub(crate) pid: Pid,
     /// The modes before the program began.
     pub(crate) modes_before: String,
@@ -67,17 +71,39 @@ impl Pty {
         Self::start_as(folder, args, &[], Tie::Controlling, (80, 24))
     }
 
+    /// An interactive shell in `folder`, with job control; the program's path is in `$CRAWLDECK`.
+    pub(crate) fn shell(folder: &Path) -> Self {
+        let env = [("PS1", "ready "), ("ENV", ""), ("CRAWLDECK", BINARY)];
+        Self::launch(folder, "/bin/sh", &["-i".to_owned()], &env, true, (80, 24))
+    }
+
     /// The program in `folder`, with `env` beside what every test has.
     pub(crate) fn start_as(folder: &Path, args: &[String], env: &[(&str, &str)], tie: Tie, size: (u16, u16)) -> Self {
+        let before = match tie {
+            Tie::Ignoring => "trap '' HUP",
+            Tie::Cramped => "trap '' XFSZ; ulimit -f 16",
+            Tie::Controlling | Tie::Loose => {
+                return Self::launch(folder, BINARY, args, env, tie == Tie::Controlling, size);
+            }
+        };
+        let shell = ["-c".to_owned(), format!("{before}; exec \"$0\" \"$@\""), BINARY.to_owned()];
+        Self::launch(folder, "/bin/sh", &[&shell, args].concat(), env, true, size)
+    }
+
+    fn launch(
+        folder: &Path,
+        program: &str,
+        args: &[String],
+        env: &[(&str, &str)],
+        controls: bool,
+        size: (u16, u16),
+    ) -> Self {
         let pair = native_pty_system().openpty(sized(size.0, size.1)).expect("a pty");
         let modes_before = modes(&*pair.master);
-        let mut command = CommandBuilder::new(if tie == Tie::Ignoring { "/bin/sh" } else { BINARY });
-        if tie == Tie::Ignoring {
-            command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", BINARY]);
-        }
+        let mut command = CommandBuilder::new(program);
         command.args(args);
         command.cwd(folder);
-        command.set_controlling_tty(tie != Tie::Loose);
+        command.set_controlling_tty(controls);
         for name in ["NO_COLOR", "CRAWLDECK_LOG", "LC_ALL", "LC_CTYPE", "COLORTERM"] {
             command.env_remove(name);
         }
@@ -106,9 +132,15 @@ impl Pty {
             bytes: Vec::new(),
             exit,
             gone: false,
+            also: None,
             pid,
             modes_before,
         }
+    }
+
+    /// Kills `pid`, too, should the test fail.
+    pub(crate) fn kill_at_the_end(&mut self, pid: Pid) {
+        self.also = Some(pid);
     }
 
     /// Types.
@@ -199,32 +231,41 @@ impl Pty {
     /// Waits for the program's end and the last of its output; the exit code.
     #[track_caller]
     pub(crate) fn end(&mut self) -> u32 {
-        let code = self.exit_code();
+        let status = self.ended();
+        assert_eq!(status.signal(), None, "killed by a signal");
+        status.exit_code()
+    }
+
+    /// The same, the exit status; a signal may be the end.
+    #[track_caller]
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let status = self.exit_status();
         if self.reader.is_some() {
             // Nobody has the terminal open any more, so the reader comes to an end.
             while let Ok(chunk) = self.chunks.recv_timeout(PATIENCE) {
                 self.take(&chunk);
             }
         }
-        code
+        status
     }
 
-    /// Waits for the program's end, whatever is still to be read; the exit code.
+    /// Waits for the program's end, whatever is still to be read; the exit status.
     #[track_caller]
-    pub(crate) fn exit_code(&mut self) -> u32 {
+    pub(crate) fn exit_status(&mut self) -> ExitStatus {
         let Ok(status) = self.exit.recv_timeout(PATIENCE) else {
             panic!("it does not end; threads {:?}; the screen:\n{}", super::binary::threads(self.pid), self.text());
         };
         self.gone = true;
-        assert_eq!(status.signal(), None, "killed by a signal");
-        status.exit_code()
+        status
     }
 }
 
 impl Drop for Pty {
     fn drop(&mut self) {
         if !self.gone {
-            let _ = kill_process(self.pid, Signal::KILL);
+            for pid in self.also.into_iter().chain([self.pid]) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
             let _ = self.exit.recv_timeout(PATIENCE);
         }
         self.set_reading(true);
