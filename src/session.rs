@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
@@ -150,8 +150,10 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         },
     };
 
-    listening.abort();
-    let _ = listening.await;
+    if ui.is_some() {
+        // Without a screen signals are heeded until the last word is said.
+        listening.abort();
+    }
     if let Some(timer) = timer {
         timer.abort();
     }
@@ -160,11 +162,13 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         by_interrupt |= ui.is_interrupted();
         ui.stop(SCREEN_WITHIN);
     }
-    let waits = Waits { for_reader: !stopped.is_asked() && !by_interrupt && !isatty(std::io::stderr()) };
+    let waits = Waits { for_reader: !by_interrupt && !isatty(std::io::stderr()), stopped };
     if let Some(status) = status {
         waits.until_dropped(&status);
     }
-    Ok(conclude(&folder, &end, by_interrupt, &waits))
+    let code = conclude(&folder, &end, by_interrupt, &waits);
+    listening.abort();
+    Ok(code)
 }
 
 /// Lets the process open as many files and sockets as the system allows it to; how many of them may be sockets.
@@ -221,16 +225,20 @@ fn conclude(folder: &RunFolder, end: &RunEnd, by_interrupt: bool, waits: &Waits)
 /// terminal that nobody reads, and any stream once a signal asked for the end, holds the exit up for a moment only.
 struct Waits {
     for_reader: bool,
+    stopped: Stopped,
 }
 
 impl Waits {
     /// Until the thread that writes has dropped its side.
     fn until_dropped(&self, said: &Receiver<()>) {
-        // Nothing is ever sent: both ends of the wait are errors.
-        let _ = match self.for_reader {
-            true => said.recv().is_ok(),
-            false => said.recv_timeout(LAST_WORDS_WITHIN).is_ok(),
-        };
+        // Nothing is ever sent: what ends the wait is that the other side is gone, or time.
+        loop {
+            let patient = self.for_reader && !self.stopped.is_asked();
+            match said.recv_timeout(LAST_WORDS_WITHIN) {
+                Err(RecvTimeoutError::Timeout) if patient => {}
+                _ => return,
+            }
+        }
     }
 }
 

@@ -214,19 +214,23 @@ impl Slot {
             return Standing::never(Limiting::Connections);
         }
         let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now));
+        let mut why = Limiting::NoTokens;
         if let Some(delay) = hot.crawl_delay {
             if hot.in_flight > 0 {
                 return Standing::never(Limiting::RobotsDelay);
             }
             if delay.gap_until > now {
                 not_before = not_before.max(delay.gap_until);
+                why = Limiting::RobotsDelay;
             }
         }
         let mut best = self.best_lane(hot, policy, now);
         if not_before > best.at {
             best.at = not_before;
-            best.limiting = Limiting::RobotsDelay;
-            best.limiting_lane = 0;
+            if not_before > now {
+                best.limiting = why;
+                best.limiting_lane = 0;
+            }
         }
         best
     }

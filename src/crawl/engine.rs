@@ -296,7 +296,7 @@ impl Engine {
         }
         self.journal_stop(now);
         self.write_down(now);
-        self.publish_last(now);
+        self.publish_last(now).await;
         let totals = self.totals(now);
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
         RunEnd { totals, trouble: trouble.or(self.stopped_because) }

@@ -13,6 +13,8 @@ use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
 
 /// Hosts whose concerns and lifetimes are looked at in one tick.
 const SWEEP_HOSTS: usize = 20_000;
+/// The watcher has so long to take the snapshot before the last one.
+const LAST_SNAPSHOT_WITHIN: Duration = Duration::from_millis(200);
 /// Changed rows in one snapshot; the others come with the next.
 const ROWS_MAX: usize = 50_000;
 
@@ -172,11 +174,11 @@ impl Engine {
         }
     }
 
-    /// The last snapshot: tries once, the watcher may be gone.
-    pub(super) fn publish_last(&mut self, now: Mono) {
-        let snapshot = self.snapshot(now);
+    /// The last snapshot: the watcher may be gone, or stuck.
+    pub(super) async fn publish_last(&mut self, now: Mono) {
+        let snapshot = Arc::new(self.snapshot(now));
         if let Some(watcher) = &self.watcher {
-            let _ = watcher.try_send(Arc::new(snapshot));
+            let _ = tokio::time::timeout(LAST_SNAPSHOT_WITHIN, watcher.send(snapshot)).await;
         }
     }
 
