@@ -124,7 +124,7 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     };
     let stopped = Stopped::default();
     let targets = SignalTargets { requests: requests.clone(), ui: ui.clone(), stopped: stopped.clone() };
-    let listening = signals.listen(targets);
+    let mut listening = signals.listen(targets);
     let timer = ends_after.map(|after| tokio::spawn(drain_after(after, requests.clone())));
     drop(requests);
 
@@ -151,8 +151,9 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     };
 
     if ui.is_some() {
-        // Without a screen signals are heeded until the last word is said.
+        // It lets go of the screen, too. Without one, signals are heeded until the last word is said.
         listening.abort();
+        let _ = (&mut listening).await;
     }
     if let Some(timer) = timer {
         timer.abort();
