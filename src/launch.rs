@@ -39,6 +39,10 @@ fn check_key(action: &str, key: &str) -> Result<(), String> {
 /// The configuration of `-c FILE` or of `folder`, with its keys checked against each other.
 fn configuration(named: Option<&Path>, folder: &Path) -> Result<Config, String> {
     let config = commands::find_config(named, folder, outside()).map_err(|errors| errors.to_string())?;
+    if let Some(root) = config.network.extra_roots.iter().find(|root| !root.is_file()) {
+        let root = Clean::new(root.to_string_lossy());
+        return Err(format!("extra_roots in [network]: {root} is no file that can be read; name a PEM file"));
+    }
     match Keymap::with_overrides(&config.keys) {
         Ok(_) => Ok(config),
         Err(errors) => Err(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
@@ -136,6 +140,7 @@ pub fn review(args: ReviewArgs, out: &mut dyn Write) -> u8 {
         Ok(()) => DONE,
         // Whoever read it has seen enough.
         Err(review::ReviewError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => DONE,
+        Err(error @ review::ReviewError::Output(_)) => complain(error, FAILED),
         Err(error) => complain(error, USAGE),
     }
 }

@@ -144,6 +144,16 @@ impl Controller {
 
     fn look_out(&self, now: Mono) -> Outlook {
         let hosts = (0..self.slots.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX)));
-        eta::outlook(hosts.filter_map(|host| self.load(now, host)))
+        let mut urls = 0;
+        let loads = hosts.filter_map(|host| self.load(now, host)).inspect(|load| urls += load.queue);
+        let mut outlook = eta::outlook(loads);
+        if let Some(rate) = self.settings.global_rate {
+            // All hosts together are no faster than the global bucket.
+            let all = eta::of_host(urls, rate, Duration::ZERO);
+            let bulk = eta::of_host((urls as f64 * eta::BULK).ceil() as u64, rate, Duration::ZERO);
+            outlook.bulk = outlook.bulk.zip(bulk).map(|(own, shared)| own.max(shared));
+            outlook.tail = outlook.tail.zip(all).map(|(own, shared)| own.max(shared));
+        }
+        if self.halted { Outlook { stalled: outlook.stalled, ..Outlook::default() } } else { outlook }
     }
 }

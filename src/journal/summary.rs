@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::reader::{Damage, EventReader, EventRecord, ReadError, RequestReader, RequestRecord};
 use crate::clock::Wall;
+use crate::control::host::CRAWL_DELAY_MAX;
 use crate::control::{Class, Mono, Outcome, Override, Value, What, Who};
 use crate::text::Clean;
 
@@ -119,7 +120,7 @@ pub struct HostSummary {
     /// By HTTP status.
     #[serde(serialize_with = "statuses")]
     pub by_status: Counts<u16>,
-    /// As configured, tokens per second; `null` if the journal does not tell.
+    /// As configured or set by the site's Crawl-delay, tokens per second; 0 if the journal does not tell.
     pub original_rate: Option<f64>,
     /// The rate at the end: the override if there was one, else the controller's.
     pub last_rate: Option<f64>,
@@ -146,6 +147,9 @@ pub struct HostSummary {
     pub overriding: Option<Override>,
     #[serde(skip)]
     adaptive: Option<f64>,
+    /// The limit that the site's Crawl-delay sets.
+    #[serde(skip)]
+    site_rate: Option<f64>,
     /// The rate in the last row of `requests.csv`, for journals without rate events.
     #[serde(skip)]
     row_rate: Option<f64>,
@@ -350,7 +354,10 @@ impl Reading {
         }
         for host in &mut self.summary.hosts {
             let overridden = host.overriding.and_then(|overriding| overriding.rate);
-            host.last_rate = overridden.or(host.adaptive).or(host.row_rate).or(host.original_rate);
+            let site = host.site_rate.unwrap_or(f64::INFINITY);
+            let last = overridden.or(host.adaptive).or(host.row_rate).or(host.original_rate);
+            host.last_rate = Some(last.unwrap_or_default().min(site));
+            host.original_rate = Some(host.original_rate.unwrap_or_default().min(site));
             // Sums of floats: a thousandth of a second is all that is meant.
             host.held_seconds = (host.held_seconds * 1_000.0).round() / 1_000.0;
         }
@@ -369,6 +376,12 @@ fn host_event(host: &mut HostSummary, what: What, event: &EventRecord) {
         (What::Rate, Value::Number(rate)) if event.who.known() == Some(Who::System) && event.before == Value::None => {
             host.original_rate = Some(*rate);
         }
+        // The site's own limit is an original, too.
+        (What::CrawlDelay, Value::Number(seconds)) if *seconds > 0.0 => {
+            let obeyed = seconds.min(CRAWL_DELAY_MAX.as_secs_f64());
+            host.site_rate = Some(1.0 / obeyed);
+        }
+        (What::CrawlDelay, _) => host.site_rate = None,
         (What::Rate, Value::Number(rate)) => {
             host.adaptive = Some(*rate);
             host.slowed |= host.original_rate.is_some_and(|original| *rate < original);

@@ -205,6 +205,8 @@ impl Engine {
 
     pub(super) fn totals(&mut self, now: Mono) -> Totals {
         let outlook = self.controller.outlook();
+        // While inputs come in, and when all is over, there is nothing to foresee.
+        let tells_eta = self.inputs.is_none() && matches!(self.phase, Phase::Running | Phase::Draining);
         Totals {
             phase: self.phase,
             counts: self.controller.counts(),
@@ -222,8 +224,8 @@ impl Engine {
             classes: self.throughput.classes(now),
             halted: self.controller.is_halted(),
             stopped_because: self.stopped_because.clone(),
-            eta_bulk: outlook.bulk.filter(|_| self.inputs.is_none()),
-            eta_tail: outlook.tail.zip(outlook.slowest),
+            eta_bulk: outlook.bulk.filter(|_| tells_eta),
+            eta_tail: outlook.tail.zip(outlook.slowest).filter(|_| tells_eta),
             journal_bytes: self.journal.health().bytes,
             bad_lines: self.bad_lines,
         }
