@@ -12,4 +12,5 @@ mod review;
 mod scenario;
 mod sim;
 mod support;
+mod timeline;
 mod tui_pty;
