@@ -442,7 +442,7 @@ fn in_sort(model: &mut Model, at: usize, key: Key, now: Mono) -> Vec<Request> {
 }
 
 /// Edits a line. Control characters never get in; at most [`PROMPT_MAX`] characters.
-fn edit(input: &mut Input, key: Key) {
+pub(super) fn edit(input: &mut Input, key: Key) {
     let request = match (key.code, key.ctrl, key.alt) {
         (KeyCode::Char(c), false, false) if !c.is_control() && input.value().chars().count() < PROMPT_MAX => {
             InputRequest::InsertChar(c)

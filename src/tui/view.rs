@@ -12,6 +12,7 @@ mod too_small;
 
 use ratatui::buffer::Buffer;
 
+pub(super) use self::prompt::with_caret;
 use super::keymap::Keymap;
 use super::model::{Model, Overlay};
 use super::paint::Brush;

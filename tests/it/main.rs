@@ -9,6 +9,7 @@ mod journal;
 mod lab;
 mod licences;
 mod review;
+mod review_pty;
 mod scenario;
 mod sim;
 mod support;
