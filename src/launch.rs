@@ -15,7 +15,9 @@ use crate::demo;
 use crate::review::{self, ReviewMode};
 use crate::session::{self, SessionOptions};
 use crate::text::Clean;
+use crate::tui;
 use crate::tui::keymap::{Keymap, KeymapError};
+use crate::tui::review::ReviewOptions;
 
 /// Names of temporary folders that are tried.
 const FOLDERS_TRIED: u32 = 16;
@@ -131,10 +133,26 @@ fn fresh_folder() -> io::Result<PathBuf> {
 
 /// `crawldeck review`: the exit code.
 pub fn review(args: ReviewArgs, out: &mut dyn Write) -> u8 {
-    let mode = match (args.csv, args.json) {
-        (Some(file), _) => ReviewMode::Csv(file),
-        (None, true) => ReviewMode::Json,
-        (None, false) => ReviewMode::Summary,
+    let plain = args.summary || args.json || args.csv.is_some() || args.svg.is_some();
+    if !plain && tui::terminal_available() {
+        return review_screen(&args);
+    }
+    if args.other.is_some() {
+        return complain("two runs are compared on the screen; without a terminal, compare their --json", USAGE);
+    }
+    let mode = match (args.csv, args.svg, args.json) {
+        (Some(file), ..) => ReviewMode::Csv(file),
+        (None, Some(file), _) => {
+            let picture = review::check_folder(&args.dir)
+                .map_err(|error| error.to_string())
+                .and_then(|_| tui::review::timeline_svg(&args.dir).map_err(|error| error.to_string()));
+            match picture {
+                Ok(picture) => ReviewMode::Picture(file, picture),
+                Err(error) => return complain(error, USAGE),
+            }
+        }
+        (None, None, true) => ReviewMode::Json,
+        (None, None, false) => ReviewMode::Summary,
     };
     match review::run_review(&args.dir, mode, out).and_then(|()| out.flush().map_err(Into::into)) {
         Ok(()) => DONE,
@@ -142,6 +160,22 @@ pub fn review(args: ReviewArgs, out: &mut dyn Write) -> u8 {
         Err(review::ReviewError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => DONE,
         Err(error @ review::ReviewError::Output(_)) => complain(error, FAILED),
         Err(error) => complain(error, USAGE),
+    }
+}
+
+/// The review on the terminal: the exit code.
+fn review_screen(args: &ReviewArgs) -> u8 {
+    for dir in std::iter::once(&args.dir).chain(&args.other) {
+        if let Err(error) = review::check_folder(dir) {
+            return complain(error, USAGE);
+        }
+    }
+    // A configuration that is broken, or none, is no reason not to look at a run.
+    let ui = configuration(None, Path::new(".")).map(|config| config.ui).unwrap_or_else(|_| Config::default().ui);
+    let options = ReviewOptions { ui, dir: args.dir.clone(), other: args.other.clone() };
+    match tui::review::run(options, SystemClock::shared()) {
+        Ok(()) => DONE,
+        Err(error) => complain(error, FAILED),
     }
 }
 

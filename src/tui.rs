@@ -8,6 +8,7 @@
 //! * [`keymap`] — actions and keys; [`spec`] — what the override prompt understands; [`filter`] — which hosts.
 //! * [`order`] — which host stands where; [`why`] — what its row says.
 //! * [`theme`], [`paint`], [`widget`], [`mod@format`] — how things look; [`picture`] — a frame as SVG.
+//! * `live` — the timeline in the dashboard; [`plot`] — which part of one is shown; [`review`] — the screen of `crawldeck review`.
 //! * [`sample`] — hosts made up for tests and pictures.
 
 pub mod filter;
@@ -15,10 +16,13 @@ pub mod format;
 pub mod input;
 pub mod key;
 pub mod keymap;
+mod live;
 pub mod model;
 pub mod order;
 pub mod paint;
 pub mod picture;
+pub mod plot;
+pub mod review;
 pub mod run;
 pub mod sample;
 pub mod spec;

@@ -31,6 +31,7 @@ use crate::config::Config;
 use crate::control::backoff::SeededJitter;
 use crate::control::{Controller, Mono, Value};
 use crate::journal::Journal;
+use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{ActAnswer, LogLine, Phase, Request, Snapshot, Totals};
 
@@ -114,6 +115,9 @@ pub struct Engine {
     sent: u64,
     bad_lines: u64,
     throughput: Throughput,
+    timeline: Bins,
+    /// The watcher asks for the timeline; when it last got it.
+    timeline_shown: Option<Mono>,
     log: std::collections::VecDeque<LogLine>,
     answers: Vec<ActAnswer>,
     notices: Vec<Clean>,
@@ -158,6 +162,8 @@ impl Engine {
             sent: 0,
             bad_lines: 0,
             throughput: Throughput::default(),
+            timeline: Bins::default(),
+            timeline_shown: None,
             log: std::collections::VecDeque::new(),
             answers: Vec::new(),
             notices: Vec::new(),

@@ -162,6 +162,20 @@ pub struct HostSummary {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counts<K>(pub Vec<(K, u64)>);
 
+impl HostSummary {
+    /// Seconds that it was held up to `end`, the hold in force included.
+    pub fn held_until(&self, end: Option<Mono>) -> f64 {
+        let running = self.hold.zip(end).map_or(0.0, |((from, until), end)| until.min(end).secs_since(from));
+        self.held_seconds + running
+    }
+
+    /// The rate by what is known so far: the override, else the controller's, else the last row's.
+    pub fn rate_so_far(&self) -> Option<f64> {
+        let overridden = self.overriding.and_then(|overriding| overriding.rate);
+        overridden.or(self.adaptive).or(self.row_rate).or(self.original_rate)
+    }
+}
+
 impl<K> Default for Counts<K> {
     fn default() -> Self {
         Self(Vec::new())
@@ -205,15 +219,14 @@ fn moment<S: Serializer>(wall: &Option<Wall>, serializer: S) -> Result<S::Ok, S:
 
 /// Reads the journal in `dir`, live or finished. Folders without one give an empty summary.
 pub fn summarise(dir: &Path) -> Result<Summary, ReadError> {
-    let mut reading =
-        Reading { summary: Summary { dir: dir.to_path_buf(), ..Summary::default() }, ..Reading::default() };
+    let mut reading = Tally::new(dir);
     let mut requests = RequestReader::open(dir)?;
     for record in &mut requests {
         reading.request(&record?);
     }
     let mut events = EventReader::open(dir)?;
     for record in &mut events {
-        reading.event(record?);
+        reading.event(&record?);
     }
     let mut damage = requests.damage().clone();
     damage.add(events.damage());
@@ -221,9 +234,9 @@ pub fn summarise(dir: &Path) -> Result<Summary, ReadError> {
 }
 
 /// The summary in the making.
-#[derive(Default)]
-struct Reading {
-    summary: Summary,
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) summary: Summary,
     index: HashMap<Clean, usize>,
     /// Monotonic and wall time of the last event of the run at hand.
     now: Option<(Mono, Wall)>,
@@ -231,21 +244,32 @@ struct Reading {
     stopped: bool,
 }
 
-impl Reading {
-    fn host(&mut self, name: &Clean) -> &mut HostSummary {
+impl Tally {
+    /// Nothing yet, of the run in `dir`.
+    pub(super) fn new(dir: &Path) -> Self {
+        Self { summary: Summary { dir: dir.to_path_buf(), ..Summary::default() }, ..Self::default() }
+    }
+
+    /// The host's number, given by order of appearance.
+    pub(super) fn host_number(&mut self, name: &Clean) -> usize {
         let hosts = &mut self.summary.hosts;
         let next = hosts.len();
         let index = *self.index.entry(name.clone()).or_insert(next);
         if index == next {
             hosts.push(HostSummary { host: name.clone(), ..HostSummary::default() });
         }
-        &mut hosts[index]
+        index
     }
 
     fn request(&mut self, record: &RequestRecord) {
-        let outcome = record.outcome.known();
+        let host = self.host_number(&record.host);
+        self.count(host, record.time, record.status, record.outcome.known(), record.rate);
+    }
+
+    /// A request of the host with this number.
+    pub(super) fn count(&mut self, host: usize, time: Wall, status: Option<u16>, outcome: Option<Outcome>, rate: f64) {
         let network = outcome.is_some_and(Outcome::is_network);
-        let class = match record.status {
+        let class = match status {
             Some(status) if !network => Class::of_status(status),
             _ => Class::Error,
         };
@@ -261,26 +285,27 @@ impl Reading {
             _ => {}
         }
         // Rows stand in the order in which requests ended, not in which they were sent.
-        summary.first = Some(summary.first.map_or(record.time, |first| first.min(record.time)));
-        summary.last = Some(summary.last.map_or(record.time, |last| last.max(record.time)));
-        if let Some(status) = record.status {
+        summary.first = Some(summary.first.map_or(time, |first| first.min(time)));
+        summary.last = Some(summary.last.map_or(time, |last| last.max(time)));
+        if let Some(status) = status {
             summary.by_status.add(status);
         }
-        let host = self.host(&record.host);
+        let Some(host) = summary.hosts.get_mut(host) else { return };
         host.requests += 1;
         host.by_outcome.add(outcome);
-        if let Some(status) = record.status {
+        if let Some(status) = status {
             host.by_status.add(status);
         }
         if matches!(outcome, Some(Outcome::Throttled | Outcome::Refused)) {
             host.refusals += 1;
         }
-        if record.rate.is_finite() {
-            host.row_rate = Some(record.rate);
+        if rate.is_finite() {
+            host.row_rate = Some(rate);
         }
     }
 
-    fn event(&mut self, event: EventRecord) {
+    /// A decision.
+    pub(super) fn event(&mut self, event: &EventRecord) {
         let Some(what) = event.what.known() else { return };
         if matches!(what, What::Start | What::ResumeRun) {
             // Monotonic time begins anew; what was held by the last run's clock ended with it.
@@ -291,7 +316,7 @@ impl Reading {
             self.now = Some((mono, event.time));
         }
         self.count_urls(what, &event.after);
-        self.summary.mishaps.note(what, &event);
+        self.summary.mishaps.note(what, event);
         match what {
             What::Halt => self.summary.halted = true,
             What::GoOn => self.summary.halted = false,
@@ -302,14 +327,17 @@ impl Reading {
             _ => {}
         }
         if let Some(name) = &event.host {
-            host_event(self.host(name), what, &event);
+            let number = self.host_number(name);
+            if let Some(host) = self.summary.hosts.get_mut(number) {
+                host_event(host, what, event);
+            }
         }
         if event.who.known() == Some(Who::Operator) {
             *self.summary.acts.entry(act_word(what)).or_default() += 1;
             if self.summary.last_acts.len() == ACTIONS_KEPT {
                 self.summary.last_acts.pop_front();
             }
-            self.summary.last_acts.push_back(event);
+            self.summary.last_acts.push_back(event.clone());
         }
     }
 
@@ -343,20 +371,27 @@ impl Reading {
         }
     }
 
-    fn finish(mut self, damage: Damage) -> Summary {
-        // A run that is live, or was killed, lasted at least until its last request.
-        let end = self.now.map(|(mono, wall)| {
+    /// Until when holds count: a run that is live, or was killed, lasted at least until its last request.
+    pub(super) fn end(&self) -> Option<Mono> {
+        self.now.map(|(mono, wall)| {
             let later = self.summary.last.map_or(0, |last| last.0.saturating_sub(wall.0)).max(0);
             mono.after_secs(later as f64 / 1e6)
-        });
+        })
+    }
+
+    /// The run at hand has ended.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    fn finish(mut self, damage: Damage) -> Summary {
+        let end = self.end();
         if !self.stopped {
             self.end_holds(end);
         }
         for host in &mut self.summary.hosts {
-            let overridden = host.overriding.and_then(|overriding| overriding.rate);
             let site = host.site_rate.unwrap_or(f64::INFINITY);
-            let last = overridden.or(host.adaptive).or(host.row_rate).or(host.original_rate);
-            host.last_rate = Some(last.unwrap_or_default().min(site));
+            host.last_rate = Some(host.rate_so_far().unwrap_or_default().min(site));
             host.original_rate = Some(host.original_rate.unwrap_or_default().min(site));
             // Sums of floats: a thousandth of a second is all that is meant.
             host.held_seconds = (host.held_seconds * 1_000.0).round() / 1_000.0;

@@ -4,15 +4,18 @@
 //! changed, never what there is. Bounds: one row a host; [`LOG_MAX`] log lines; [`TICKETS_MAX`] tickets.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tui_input::Input;
 
 use super::filter::Filter;
 use super::order::Order;
+use super::plot::Plot;
 use super::spec;
 use crate::clock::Wall;
 use crate::control::{Command, HostId, Mono};
+use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
 
@@ -140,6 +143,10 @@ pub struct Model {
     pub drain_asked: bool,
     /// The engine has gone: nothing more will come.
     pub ended: bool,
+    /// The timeline's screen is open, and shows this part.
+    pub plot: Option<Plot>,
+    /// Counts over time, as last heard; only while that screen is open.
+    pub timeline: Option<Arc<Bins>>,
     /// Draw everything again, whatever is on the screen.
     pub from_scratch: bool,
     next_ticket: u64,
@@ -157,6 +164,9 @@ impl Model {
         self.totals = snapshot.totals;
         self.up = snapshot.up;
         self.heard = Some((snapshot.now, snapshot.wall, now));
+        if self.frozen.is_none() && snapshot.timeline.is_some() {
+            self.timeline = snapshot.timeline;
+        }
         for row in snapshot.changed {
             if self.frozen.is_some() {
                 self.thawing.insert(row.view.id, row);

@@ -253,6 +253,10 @@ pub struct GlyphSet {
     pub thousands: char,
     pub caret: &'static str,
     pub keys_up_down: &'static str,
+    /// There are braille cells; without them density is told by [`GlyphSet::density`].
+    pub braille: bool,
+    /// Five rising densities of a cell, the first is nothing.
+    pub density: [&'static str; 5],
     /// Corners: top left, top right, bottom left, bottom right; then the side.
     pub frame: [&'static str; 5],
 }
@@ -292,6 +296,8 @@ pub static UNICODE: GlyphSet = GlyphSet {
     thousands: ' ',
     caret: "▏",
     keys_up_down: "↑↓",
+    braille: true,
+    density: [" ", "░", "▒", "▓", "█"],
     frame: ["╭", "╮", "╰", "╯", "│"],
 };
 
@@ -330,6 +336,8 @@ pub static ASCII: GlyphSet = GlyphSet {
     thousands: ',',
     caret: "_",
     keys_up_down: "up/dn",
+    braille: false,
+    density: [" ", ".", ":", "+", "#"],
     frame: ["+", "+", "+", "+", "|"],
 };
 

@@ -12,7 +12,9 @@ mod too_small;
 
 use ratatui::buffer::Buffer;
 
+pub(super) use self::prompt::with_caret;
 use super::keymap::Keymap;
+use super::live;
 use super::model::{Model, Overlay};
 use super::paint::Brush;
 use super::theme::Theme;
@@ -82,11 +84,12 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     }
     let width = area.width;
     header::draw(scene, &mut brush.part(0, 0, width, layout.header));
-    let title = layout.header;
-    let hosts_height = 1 + layout.heading + layout.table;
-    hosts::draw(scene, &mut brush.part(0, title, width, hosts_height), layout.heading);
-    let log_top = title + hosts_height;
-    log::draw(scene, &mut brush.part(0, log_top, width, layout.log_rule + layout.log), layout.log_rule > 0);
+    if let Some(plot) = &scene.model.plot {
+        let mut body = brush.part(0, layout.header, width, area.height.saturating_sub(layout.header + 1));
+        live::draw(scene, &mut body, plot);
+    } else {
+        table_and_log(scene, &mut brush, layout);
+    }
     footer::draw(scene, &mut brush.part(0, area.height - 1, width, 1));
     // The box leaves the header's first line and the footer free.
     let mut middle = brush.part(0, 1, width, area.height - 2);
@@ -99,6 +102,15 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
         Overlay::Leave => leave::draw(scene, &mut middle),
         Overlay::Sort { at } => confirm::sort_menu(&mut middle, *at),
     }
+}
+
+/// The table of hosts, and the log below it.
+fn table_and_log(scene: &Scene<'_>, brush: &mut Brush<'_>, layout: Layout) {
+    let (title, width) = (layout.header, brush.width());
+    let hosts_height = 1 + layout.heading + layout.table;
+    hosts::draw(scene, &mut brush.part(0, title, width, hosts_height), layout.heading);
+    let log_top = title + hosts_height;
+    log::draw(scene, &mut brush.part(0, log_top, width, layout.log_rule + layout.log), layout.log_rule > 0);
 }
 
 /// A screen as lines of text, without styles: for documentation and tests.

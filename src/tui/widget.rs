@@ -1,4 +1,5 @@
-//! Small pictures of figures: bars, columns, and the windowed host table.
+//! Small pictures of figures: bars, columns, the windowed host table, the timeline.
 
 pub mod bars;
 pub mod host_table;
+pub mod timeline;

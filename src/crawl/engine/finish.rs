@@ -10,6 +10,7 @@ use crate::crawl::address::{Authority, fingerprint};
 use crate::crawl::exchange::Reply;
 use crate::crawl::job::{Job, UNPROCESSED_MAX};
 use crate::journal::record::RequestRow;
+use crate::journal::timeline::bins::{Code, Key, latency_step};
 use crate::text::Clean;
 
 /// What becomes of a URL after a request.
@@ -33,6 +34,15 @@ enum Next {
 }
 
 impl Engine {
+    /// Counts an answer for the timeline, by when it was asked for.
+    fn count_over_time(&mut self, flight: &Flight, status: Option<u16>, outcome: Outcome, latency: Duration) {
+        let (sent, code) = (self.wall_at(flight.grant.at), Code::of(status, Some(outcome)));
+        self.timeline.request(sent, code, flight.grant.host.0);
+        if let (Code::Status(_), Some(step)) = (code, latency_step(latency.as_secs_f64() * 1e3)) {
+            self.timeline.add(sent, Key::Latency(step));
+        }
+    }
+
     pub(super) fn finish(&mut self, now: Mono, finished: Finished) {
         let Finished { ticket, mut reply, done, panicked } = finished;
         let Some(flight) = self.in_flight.take(ticket) else { return };
@@ -57,6 +67,7 @@ impl Engine {
         let judgement = self.controller.answer(now, &answer);
         let outcome = judgement.outcome;
         self.throughput.answered(now, class_of(&reply, outcome) as usize);
+        self.count_over_time(&flight, reply.status, outcome, latency);
         self.row(&flight, outcome, reply.status, reply.received, done);
         self.tell_oddities(&flight, &reply, panicked);
         if outcome == Outcome::Local && !panicked {

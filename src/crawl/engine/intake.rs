@@ -3,7 +3,7 @@
 use url::Url;
 
 use super::{Engine, SPENT};
-use crate::control::{Command, HostId, Lane, Value, What, Who};
+use crate::control::{Command, HostId, Lane, Mono, Value, What, Who};
 use crate::crawl::address::{Authority, Userinfo, fingerprint};
 use crate::crawl::frontier::Admission;
 use crate::crawl::input::{Batch, InputItem};
@@ -124,6 +124,9 @@ impl Engine {
                 let text = self.describe(&result);
                 self.answers.push(ActAnswer { ticket, changed: result.changed, text });
             }
+            // The first one comes with the next snapshot.
+            Some(Request::ShowTimeline) => self.timeline_shown = Some(Mono::ZERO),
+            Some(Request::HideTimeline) => self.timeline_shown = None,
             Some(Request::Drain) => self.leave(Phase::Draining),
             Some(Request::Stop) => self.leave(Phase::Stopped),
             Some(Request::TerminalGone) => self.terminal_gone(),

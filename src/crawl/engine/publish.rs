@@ -8,6 +8,7 @@ use crate::clock::Wall;
 use crate::control::{Decision, HostId, Mono, Outcome, Value, What, Who};
 use crate::journal::FORMAT_VERSION;
 use crate::journal::record::Event;
+use crate::journal::timeline::bins::{Bins, Key, Mark};
 use crate::text::Clean;
 use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
 
@@ -65,6 +66,11 @@ impl Engine {
         if (refused || what == What::BadInput) && self.watcher.is_some() && self.notices.len() < LOG_LINES_MAX {
             let notice = url.as_ref().map_or_else(|| why.clone(), |url| Clean::new(format!("{url}: {why}")));
             self.notices.push(notice);
+        }
+        // A concern that went away calls for nobody.
+        let cleared = what == What::Concern && after == Value::None;
+        if let Some(mark) = Mark::of(Some(who), what).filter(|_| !cleared) {
+            self.timeline.add(wall, Key::Mark(mark));
         }
         self.journal.event(Event { time: wall, mono: at, who, host: name, what, before, after, why, url });
     }
@@ -200,7 +206,18 @@ impl Engine {
             log: self.log.drain(..).collect(),
             answers: std::mem::take(&mut self.answers),
             notices: std::mem::take(&mut self.notices),
+            timeline: self.timeline_if_due(now),
         }
+    }
+
+    /// The timeline, if the watcher asks for it and its last one is a second old.
+    fn timeline_if_due(&mut self, now: Mono) -> Option<Arc<Bins>> {
+        let last = self.timeline_shown?;
+        if last != Mono::ZERO && now.since(last) < TICK {
+            return None;
+        }
+        self.timeline_shown = Some(now);
+        Some(Arc::new(self.timeline.clone()))
     }
 
     pub(super) fn totals(&mut self, now: Mono) -> Totals {
