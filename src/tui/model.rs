@@ -194,8 +194,8 @@ impl Model {
             self.rows.resize_with(slot + 1, || None);
         }
         let Some(place) = self.rows.get_mut(slot) else { return };
-        let new_and_shown = place.is_none() && self.filter.takes(row.name.as_str());
-        self.order.note(&row, new_and_shown);
+        let wanted = self.filter.takes(&row, row.view.as_of);
+        self.order.note(&row, wanted);
         *place = Some(row);
     }
 
@@ -266,20 +266,32 @@ impl Model {
         self.note = Some(Note { text: Clean::new(text), since: now, trouble: true });
     }
 
-    /// Takes another filter: the rows shown are found anew.
-    pub fn set_filter(&mut self, filter: Filter) {
+    /// Takes another filter, at our time `now`: the rows shown are found anew.
+    pub fn set_filter(&mut self, filter: Filter, now: Mono) {
         self.filter = filter;
-        let rows = self.rows.iter().flatten().filter(|row| self.filter.takes(row.name.as_str()));
-        self.order.shown = rows.map(|row| row.view.id.0).collect();
+        self.refilter(now);
         self.order.sort_now();
         self.order.sort(&self.rows);
         self.find_cursor();
     }
 
-    /// Sorts if it is time to.
+    /// Asks the filter about every row again.
+    fn refilter(&mut self, now: Mono) {
+        let now = self.shown_now(now);
+        let filter = &self.filter;
+        self.order.show(self.rows.iter().map(|row| row.as_ref().is_some_and(|row| filter.takes(row, now))));
+    }
+
+    /// Sorts if it is time to. A filter that depends on time is asked again first.
     pub fn sort_if_due(&mut self, now: Mono, clock: &dyn crate::clock::Clock) {
+        if self.filter.is_timed() {
+            self.order.age();
+        }
         if self.order.is_due(now) && self.frozen.is_none() {
             let began = clock.now();
+            if self.filter.is_timed() {
+                self.refilter(now);
+            }
             self.order.sort(&self.rows);
             self.find_cursor();
             self.order.took(began, clock.now());
@@ -379,6 +391,25 @@ mod tests {
         model.apply(snapshot, Mono::ZERO);
         assert_eq!(model.rows.iter().flatten().count(), 12);
         assert_eq!(model.latest(HostId(3)).map(|row| row.view.queued), Some(1));
+    }
+
+    #[test]
+    fn wanted_19_a_host_that_no_longer_passes_the_filter_leaves_with_the_next_sort() {
+        let mut model = model();
+        let clock = crate::clock::ManualClock::new(Wall(0));
+        model.set_filter(Filter::parse("queue>10000").expect("valid"), Mono::ZERO);
+        assert_eq!(model.order.shown, [4, 0]);
+        let mut row = sample::row(0, "www.astr.test");
+        row.view.queued = 1;
+        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
+        assert_eq!(model.order.shown, [4, 0], "not under the fingers");
+        model.order.sort_now();
+        model.sort_if_due(Mono::ZERO, &*clock);
+        assert_eq!(model.order.shown, [4]);
+        let mut row = sample::row(1, "data.rive.test");
+        row.view.queued = 20_000;
+        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
+        assert!(model.order.shown.contains(&1), "who passes now joins");
     }
 
     #[test]

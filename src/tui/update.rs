@@ -43,7 +43,7 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
             Vec::new()
         }
         Overlay::Override { input, targets } => in_override(model, input, targets, key, now),
-        Overlay::Filter { input } => in_filter(model, input, key),
+        Overlay::Filter { input } => in_filter(model, input, key, now),
         Overlay::Confirm(question) => in_confirm(model, question, key, now),
         Overlay::Leave => in_leave(model, key, now),
         Overlay::Sort { at } => in_sort(model, at, key, now),
@@ -110,7 +110,10 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
             let count = model.marks.len();
             model.say(format!("{count} hosts marked; esc drops the marks"), now);
         }
-        Action::Filter => model.overlay = Overlay::Filter { input: Input::default() },
+        Action::Filter => {
+            model.filter_error = None;
+            model.overlay = Overlay::Filter { input: Input::default() };
+        }
         Action::Sort => {
             let at = SortKey::ALL.iter().position(|by| *by == model.order.by).unwrap_or_default();
             model.overlay = Overlay::Sort { at };
@@ -138,7 +141,7 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
                 model.overlay = Overlay::Legend;
             }
         }
-        Action::Back => back(model),
+        Action::Back => back(model, now),
         Action::Help => model.overlay = Overlay::Help { search: Input::default() },
         Action::Redraw => model.from_scratch = true,
         Action::Suspend => why_no_suspend(model, now),
@@ -153,9 +156,9 @@ fn why_no_suspend(model: &mut Model, now: Mono) {
 }
 
 /// Esc: what lies over the table is closed already; drops the filter, then the marks.
-fn back(model: &mut Model) {
+fn back(model: &mut Model, now: Mono) {
     if !model.filter.is_empty() {
-        model.set_filter(Filter::default());
+        model.set_filter(Filter::default(), now);
     } else if !model.marks.is_empty() {
         model.marks.clear();
     } else if model.log_open {
@@ -343,11 +346,11 @@ fn in_override(model: &mut Model, mut input: Input, targets: Vec<HostId>, key: K
 }
 
 /// The filter prompt filters as one types; the last valid filter stays on an error.
-fn in_filter(model: &mut Model, mut input: Input, key: Key) -> Vec<Request> {
+fn in_filter(model: &mut Model, mut input: Input, key: Key, now: Mono) -> Vec<Request> {
     match key.code {
         KeyCode::Esc => {
             model.filter_error = None;
-            model.set_filter(Filter::default());
+            model.set_filter(Filter::default(), now);
             return Vec::new();
         }
         KeyCode::Enter => {
@@ -355,7 +358,7 @@ fn in_filter(model: &mut Model, mut input: Input, key: Key) -> Vec<Request> {
                 model.overlay = Overlay::Filter { input };
             } else if input.value().is_empty() {
                 // An empty prompt means: no filter.
-                model.set_filter(Filter::default());
+                model.set_filter(Filter::default(), now);
             }
             return Vec::new();
         }
@@ -367,7 +370,7 @@ fn in_filter(model: &mut Model, mut input: Input, key: Key) -> Vec<Request> {
         match Filter::parse(input.value()) {
             Ok(filter) => {
                 model.filter_error = None;
-                model.set_filter(filter);
+                model.set_filter(filter, now);
             }
             Err(error) => model.filter_error = Some(Clean::new(error.to_string())),
         }

@@ -20,7 +20,12 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
         let x = brush.text(x, 0, &with_caret(input, glyphs), Meaning::Text) + 2;
         match &model.filter_error {
             Some(error) => brush.clean(x, 0, error, Meaning::Angry),
-            None => brush.text(x, 0, "part of a host, or a glob   Enter keeps   Esc drops", Meaning::Dim),
+            None => brush.text(
+                x,
+                0,
+                "is:angry  429>0  rate<0.5  *.example  ! not  | or   Enter keeps  Esc drops",
+                Meaning::Dim,
+            ),
         };
         return;
     }
