@@ -6,12 +6,14 @@
 //!
 //! * [`terminal`] — enters and leaves the terminal, writes frames; [`input`] — reads keys; [`key`] — their names.
 //! * [`keymap`] — actions and keys; [`spec`] — what the override prompt understands; [`filter`] — which hosts.
-//! * [`order`] — which host stands where; [`why`] — what its row says.
+//! * [`order`] — which host stands where; [`why`] — what its row says; [`sentences`] — what its detail says;
+//!   [`history`] — how it was.
 //! * [`theme`], [`paint`], [`widget`], [`mod@format`] — how things look; [`picture`] — a frame as SVG.
 //! * [`sample`] — hosts made up for tests and pictures.
 
 pub mod filter;
 pub mod format;
+pub mod history;
 pub mod input;
 pub mod key;
 pub mod keymap;
@@ -21,6 +23,7 @@ pub mod paint;
 pub mod picture;
 pub mod run;
 pub mod sample;
+pub mod sentences;
 pub mod spec;
 pub mod terminal;
 pub mod theme;

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Wall;
-use crate::control::{Command, HostCounts, HostId, HostView, Mono, Who};
+use crate::control::{Command, HostCounts, HostId, HostView, Mono, Outcome, Who};
 use crate::text::Clean;
 
 /// Requests that may wait for the engine.
 pub const REQUESTS_MAX: usize = 256;
 /// Log lines a snapshot carries at most; older ones are in the journal.
 pub const LOG_LINES_MAX: usize = 500;
+/// Requests and decisions of the host in focus that a watcher is shown.
+pub const FOCUS_MAX: usize = 50;
 
 /// One host with its name.
 #[derive(Clone, Debug)]
@@ -40,6 +42,35 @@ pub struct LogLine {
     pub host: Clean,
     /// What happened and why, one line.
     pub text: Clean,
+}
+
+/// Something that happened to the host in focus.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Recent {
+    /// A wire request ended.
+    Request {
+        /// When it was sent, for the screen.
+        wall: Wall,
+        /// Path and query.
+        path: Clean,
+        /// Of the response, if there was one.
+        status: Option<u16>,
+        /// What it ended in.
+        outcome: Outcome,
+        /// From send to the end of the body.
+        latency: Duration,
+    },
+    /// Something was decided about it.
+    Decision(LogLine),
+}
+
+/// What happened lately to the host that a watcher looks at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Focus {
+    /// Which.
+    pub host: HostId,
+    /// Oldest first; at most [`FOCUS_MAX`].
+    pub recent: Vec<Recent>,
 }
 
 /// Where the crawl is in its life.
@@ -121,6 +152,8 @@ pub struct Snapshot {
     /// Lines for whoever has no screen: bad input lines, URLs that were refused; at most
     /// [`LOG_LINES_MAX`], the rest is in the journal.
     pub notices: Vec<Clean>,
+    /// The host in focus, whenever something new happened to it.
+    pub focus: Option<Arc<Focus>>,
 }
 
 /// What a watcher may ask for.
@@ -137,6 +170,8 @@ pub enum Request {
         /// How the targets were chosen, for the journal: "marked", a filter, a host's name.
         chosen_by: Clean,
     },
+    /// Look closely at a host, or at none: snapshots then carry what happens to it.
+    Focus(Option<HostId>),
     /// End what is in flight, then leave.
     Drain,
     /// Leave now: what is in flight is requeued.

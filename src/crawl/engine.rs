@@ -9,6 +9,7 @@
 
 mod dispatch;
 mod finish;
+mod focus;
 mod intake;
 mod publish;
 
@@ -110,6 +111,7 @@ pub struct Engine {
     log: std::collections::VecDeque<LogLine>,
     answers: Vec<ActAnswer>,
     notices: Vec<Clean>,
+    recently: focus::Recently,
     first_snapshot: bool,
     published: Mono,
     swept: Mono,
@@ -150,6 +152,7 @@ impl Engine {
             log: std::collections::VecDeque::new(),
             answers: Vec::new(),
             notices: Vec::new(),
+            recently: focus::Recently::default(),
             first_snapshot: true,
             published: Mono::ZERO,
             swept: now,

@@ -4,17 +4,19 @@
 //! changed, never what there is. Bounds: one row a host; [`LOG_MAX`] log lines; [`TICKETS_MAX`] tickets.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tui_input::Input;
 
 use super::filter::Filter;
+use super::history::History;
 use super::order::Order;
 use super::spec;
 use crate::clock::Wall;
 use crate::control::{Command, HostId, Mono};
 use crate::text::Clean;
-use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
+use crate::watch::{Focus, HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
 
 /// Log lines kept; older ones are in the journal.
 pub const LOG_MAX: usize = LOG_LINES_MAX;
@@ -24,6 +26,16 @@ pub const TICKETS_MAX: usize = 64;
 pub const NOTE_STAYS: Duration = Duration::from_secs(12);
 /// An engine that has said nothing for so long is called silent.
 pub const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// Which screen is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Screen {
+    /// The table of hosts.
+    #[default]
+    Hosts,
+    /// The cursor's host closely.
+    Host,
+}
 
 /// What lies over the table, if anything.
 #[derive(Clone, Debug, Default)]
@@ -114,6 +126,8 @@ pub struct Model {
     pub filter: Filter,
     /// Why the text in the filter prompt is no filter.
     pub filter_error: Option<Clean>,
+    /// Which screen is shown.
+    pub screen: Screen,
     /// What lies over the table.
     pub overlay: Overlay,
     /// A word on the footer.
@@ -140,6 +154,12 @@ pub struct Model {
     pub drain_asked: bool,
     /// The engine has gone: nothing more will come.
     pub ended: bool,
+    /// What happened lately to the host in focus, as the engine told last.
+    pub focus: Option<Arc<Focus>>,
+    /// The host that the engine was asked to look at.
+    pub focus_asked: Option<HostId>,
+    /// How hosts were over time.
+    pub history: History,
     /// Draw everything again, whatever is on the screen.
     pub from_scratch: bool,
     next_ticket: u64,
@@ -157,7 +177,11 @@ impl Model {
         self.totals = snapshot.totals;
         self.up = snapshot.up;
         self.heard = Some((snapshot.now, snapshot.wall, now));
+        if snapshot.focus.is_some() {
+            self.focus = snapshot.focus;
+        }
         for row in snapshot.changed {
+            self.history.note(&row.view);
             if self.frozen.is_some() {
                 self.thawing.insert(row.view.id, row);
             } else {
@@ -224,6 +248,12 @@ impl Model {
     /// A host's row as last heard, also while the view stands still.
     pub fn latest(&self, id: HostId) -> Option<&HostRow> {
         self.thawing.get(&id).or_else(|| self.rows.get(id.0 as usize).and_then(Option::as_ref))
+    }
+
+    /// The host that is shown closely, if one is.
+    pub fn host_in_focus(&self) -> Option<HostId> {
+        let beside = self.screen == Screen::Hosts && self.size.0 >= super::view::BESIDE_WIDTH;
+        self.cursor.filter(|_| beside || self.screen == Screen::Host)
     }
 
     /// How many hosts there are.

@@ -411,6 +411,12 @@ impl<D: Device> Ui<D> {
         self.model.page = usize::from(Layout::of(self.model.size, self.model.log_open).table);
         self.model.sort_if_due(now, &*self.clock);
         self.model.settle_cursor();
+        if let Some(request) = update::focus(&mut self.model)
+            && self.requests.try_send(request).is_err()
+        {
+            // Asked again with the next frame.
+            self.model.focus_asked = None;
+        }
         if std::mem::take(&mut self.model.from_scratch) {
             self.screen.forget();
         }

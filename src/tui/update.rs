@@ -7,7 +7,7 @@ use tui_input::{Input, InputRequest};
 use super::filter::Filter;
 use super::key::{Key, KeyCode};
 use super::keymap::{Action, Keymap};
-use super::model::{Model, Overlay, Question};
+use super::model::{Model, Overlay, Question, Screen};
 use super::order::SortKey;
 use crate::control::{Amount, Command, ConcernKind, HostId, Lifetime, Mono, OverrideSpec, WakeEven};
 use crate::text::Clean;
@@ -130,6 +130,14 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
                 model.frozen = Some(model.engine_now(now));
             }
         }
+        Action::Open => {
+            if model.cursor.is_some() {
+                model.screen = Screen::Host;
+            }
+        }
+        Action::PrevHost => model.move_to(at.saturating_sub(1)),
+        Action::NextHost => model.move_to(at.saturating_add(1).min(last)),
+        Action::Hosts => model.screen = Screen::Hosts,
         Action::Log => {
             model.log_open = !model.log_open;
             model.unseen = 0;
@@ -155,9 +163,12 @@ fn why_no_suspend(model: &mut Model, now: Mono) {
     model.say("ctrl-z is off: it would stop every fetch with the screen; f freezes the view, ! halts the crawl", now);
 }
 
-/// Esc: what lies over the table is closed already; drops the filter, then the marks.
+/// Esc: what lies over the table is closed already; back from another screen, else drops the filter, then
+/// the marks.
 fn back(model: &mut Model, now: Mono) {
-    if !model.filter.is_empty() {
+    if model.screen != Screen::Hosts {
+        model.screen = Screen::Hosts;
+    } else if !model.filter.is_empty() {
         model.set_filter(Filter::default(), now);
     } else if !model.marks.is_empty() {
         model.marks.clear();
@@ -464,6 +475,20 @@ fn edit(input: &mut Input, key: Key) {
         _ => return,
     };
     input.handle(request);
+}
+
+/// The request that makes the engine look at the host shown closely, if it does not yet.
+pub fn focus(model: &mut Model) -> Option<Request> {
+    let wanted = model.host_in_focus();
+    if wanted == model.focus_asked {
+        return None;
+    }
+    model.focus_asked = wanted;
+    match wanted.and_then(|id| model.latest(id).map(|row| row.view.clone())) {
+        Some(view) => model.history.look_at(&view),
+        None => model.focus = None,
+    }
+    Some(Request::Focus(wanted))
 }
 
 /// Puts out a word on the footer that is old enough. Gives whether anything changed.

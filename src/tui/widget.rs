@@ -1,4 +1,5 @@
-//! Small pictures of figures: bars, columns, and the windowed host table.
+//! Small pictures of figures: bars, columns, dots over time, and the windowed host table.
 
 pub mod bars;
+pub mod dots;
 pub mod host_table;

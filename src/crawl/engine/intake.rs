@@ -109,6 +109,7 @@ impl Engine {
                 let text = self.describe(command, &targets, &result);
                 self.answers.push(ActAnswer { ticket, changed: result.changed, text });
             }
+            Some(Request::Focus(host)) => self.recently.look_at(host),
             Some(Request::Drain) => self.leave(Phase::Draining),
             Some(Request::Stop) => self.leave(Phase::Stopped),
             Some(Request::TerminalGone) => self.terminal_gone(),

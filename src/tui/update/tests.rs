@@ -109,6 +109,25 @@ fn wanted_15_the_override_prompt_parses_previews_and_sends() {
 }
 
 #[test]
+fn enter_opens_the_host_and_esc_goes_back() {
+    let mut model = model();
+    press(&mut model, "enter");
+    assert_eq!(model.screen, Screen::Host);
+    assert_eq!(focus(&mut model), Some(Request::Focus(Some(HostId(2)))), "the engine looks at it, too");
+    assert_eq!(focus(&mut model), None, "it was told already");
+    press(&mut model, "> >");
+    assert_eq!(focus(&mut model), Some(Request::Focus(Some(HostId(3)))));
+    press(&mut model, "<");
+    assert_eq!((model.at, model.screen), (1, Screen::Host));
+    assert_eq!(only(press(&mut model, "p")), (Command::Pause(Lifetime::Default), 1), "acts as on the table");
+    press(&mut model, "esc");
+    assert_eq!((model.screen, model.at), (Screen::Hosts, 1));
+    assert_eq!(focus(&mut model), Some(Request::Focus(None)));
+    model.size = (160, 50);
+    assert_eq!(focus(&mut model), Some(Request::Focus(model.cursor)), "it stands beside the table");
+}
+
+#[test]
 fn a_server_s_wait_is_ended_only_after_a_question() {
     let mut model = model();
     select(&mut model, "api.gazet.test");

@@ -31,7 +31,7 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
     }
     if let Some(note) = &model.note {
         let meaning = if note.trouble { Meaning::Angry } else { Meaning::Notice };
-        brush.text(1, 0, &end_cut(note.text.as_str(), room, glyphs.ellipsis), meaning);
+        brush.text(1, 0, &end_cut(&glyphs.spell(note.text.as_str()), room, glyphs.ellipsis), meaning);
         return;
     }
     if matches!(model.totals.phase, Phase::Finished | Phase::Stopped) {

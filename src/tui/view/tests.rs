@@ -17,6 +17,8 @@ use crate::tui::sample;
 use crate::tui::theme::{Depth, Surroundings};
 use crate::watch::{Phase, Snapshot};
 
+mod closely;
+
 fn keymap() -> Keymap {
     Keymap::with_overrides(&BTreeMap::new()).expect("built in")
 }
@@ -202,7 +204,11 @@ fn wanted_17_each_row_names_its_limiting_cause_on_the_screen() {
         for size in [(60, 12), (80, 24), (160, 50)] {
             let words_of =
                 text(&of_snapshot(Snapshot { changed: vec![row.clone()], ..sample::snapshot() }, size), size);
-            let line = words_of.lines().find(|line| line.contains("a.test ")).expect("a row").to_owned();
+            let line = words_of
+                .lines()
+                .find(|line| line.starts_with('▌') && line.contains("a.test "))
+                .expect("a row")
+                .to_owned();
             assert!(line.contains(words), "{limiting:?} at {size:?}: {line}");
         }
     }
