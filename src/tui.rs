@@ -5,12 +5,14 @@
 //! requests without any I/O, [`view`] draws a model into a buffer. [`run`] owns the thread that joins them.
 //!
 //! * [`terminal`] — enters and leaves the terminal, writes frames; [`input`] — reads keys; [`key`] — their names.
-//! * [`keymap`] — actions and keys; [`spec`] — what the override prompt understands; [`filter`] — which hosts.
+//! * [`keymap`] — actions and keys; [`spec`] — what the override prompt understands; [`filter`] — which hosts;
+//!   [`command_line`] — the same verbs in words.
 //! * [`order`] — which host stands where; [`why`] — what its row says; [`sentences`] — what its detail says;
 //!   [`history`] — how it was.
 //! * [`theme`], [`paint`], [`widget`], [`mod@format`] — how things look; [`picture`] — a frame as SVG.
 //! * [`sample`] — hosts made up for tests and pictures.
 
+pub mod command_line;
 pub mod filter;
 pub mod format;
 pub mod history;

@@ -156,6 +156,19 @@ pub struct Snapshot {
     pub focus: Option<Arc<Focus>>,
 }
 
+/// A change of the crawl itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A note for the journal.
+    Note(String),
+    /// One more URL, or the name of a file of them.
+    Add(String),
+    /// URLs that match this regular expression are not fetched any more.
+    Exclude(String),
+    /// Fetches in flight at most.
+    Concurrency(u32),
+}
+
 /// What a watcher may ask for.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Request {
@@ -169,6 +182,13 @@ pub enum Request {
         targets: Vec<HostId>,
         /// How the targets were chosen, for the journal: "marked", a filter, a host's name.
         chosen_by: Clean,
+    },
+    /// Change the crawl itself.
+    Change {
+        /// The watcher's number for it, to find its answer.
+        ticket: u64,
+        /// What to change.
+        change: Change,
     },
     /// Look closely at a host, or at none: snapshots then carry what happens to it.
     Focus(Option<HostId>),

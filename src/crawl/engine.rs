@@ -7,6 +7,7 @@
 //! What bounds it: `concurrency` requests in flight, [`super::frontier::PENDING_MAX`] URLs, the
 //! journal's backlog (granting stops above it), and the bounded channels in and out.
 
+mod change;
 mod dispatch;
 mod finish;
 mod focus;
@@ -95,6 +96,8 @@ pub struct Engine {
     robots: Robots,
     journal: Journal,
     inputs: Option<InputStream>,
+    more_inputs: std::collections::VecDeque<InputStream>,
+    excluded: Vec<regex::Regex>,
     requests: Option<mpsc::Receiver<Request>>,
     finished_in: mpsc::Sender<Finished>,
     finished_out: mpsc::Receiver<Finished>,
@@ -136,6 +139,8 @@ impl Engine {
             robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
             inputs: Some(inputs),
+            more_inputs: std::collections::VecDeque::new(),
+            excluded: Vec::new(),
             requests: Some(requests),
             finished_in,
             finished_out,

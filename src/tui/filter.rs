@@ -13,6 +13,7 @@ use crate::text::Clean;
 use crate::watch::HostRow;
 
 pub use parse::FilterError;
+pub(super) use parse::nearest;
 
 /// Terms that a filter has at most.
 pub const TERMS_MAX: usize = 32;

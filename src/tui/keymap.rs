@@ -27,6 +27,8 @@ pub enum Action {
     Redo,
     Halt,
     Filter,
+    Command,
+    Copy,
     Sort,
     Reverse,
     Freeze,

@@ -57,6 +57,8 @@ pub enum Overlay {
         /// Whom it is for.
         targets: Vec<HostId>,
     },
+    /// The command line.
+    Command(super::update::Prompt),
     /// The filter prompt.
     Filter {
         /// What was typed.
@@ -71,6 +73,21 @@ pub enum Overlay {
         /// Row of the menu.
         at: usize,
     },
+}
+
+/// What only the screen's thread can do, asked for by a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// Write this screen into the run folder.
+    Print,
+    /// So many frames a second.
+    Fps(u32),
+    /// Another theme, by name or file.
+    Theme(String),
+    /// Listen to the mouse, or do not.
+    Mouse(bool),
+    /// Put this into the terminal's clipboard.
+    Copy(Clean),
 }
 
 /// A question before a far-reaching act.
@@ -154,6 +171,10 @@ pub struct Model {
     pub drain_asked: bool,
     /// The engine has gone: nothing more will come.
     pub ended: bool,
+    /// Lines of the command line, oldest first; at most 100.
+    pub commands: VecDeque<String>,
+    /// What the screen's thread is to do after this key.
+    pub wishes: Vec<Wish>,
     /// What happened lately to the host in focus, as the engine told last.
     pub focus: Option<Arc<Focus>>,
     /// The host that the engine was asked to look at.

@@ -1,5 +1,7 @@
 //! Keys become changes of the model and requests to the engine. Pure: no I/O, no clock, no terminal.
 
+mod command;
+
 use std::time::Duration;
 
 use tui_input::{Input, InputRequest};
@@ -7,11 +9,13 @@ use tui_input::{Input, InputRequest};
 use super::filter::Filter;
 use super::key::{Key, KeyCode};
 use super::keymap::{Action, Keymap};
-use super::model::{Model, Overlay, Question, Screen};
+use super::model::{Model, Overlay, Question, Screen, Wish};
 use super::order::SortKey;
 use crate::control::{Amount, Command, ConcernKind, HostId, Lifetime, Mono, OverrideSpec, WakeEven};
 use crate::text::Clean;
 use crate::watch::{Phase, Request};
+
+pub use command::{Prompt, preview};
 
 /// More hosts than this are asked about before anything is done to them.
 pub const CONFIRM_ABOVE: usize = 25;
@@ -43,6 +47,7 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
             Vec::new()
         }
         Overlay::Override { input, targets } => in_override(model, input, targets, key, now),
+        Overlay::Command(prompt) => command::in_command(model, prompt, key, now),
         Overlay::Filter { input } => in_filter(model, input, key, now),
         Overlay::Confirm(question) => in_confirm(model, question, key, now),
         Overlay::Leave => in_leave(model, key, now),
@@ -114,6 +119,8 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
             model.filter_error = None;
             model.overlay = Overlay::Filter { input: Input::default() };
         }
+        Action::Command => model.overlay = Overlay::Command(Prompt::default()),
+        Action::Copy => copy(model, now),
         Action::Sort => {
             let at = SortKey::ALL.iter().position(|by| *by == model.order.by).unwrap_or_default();
             model.overlay = Overlay::Sort { at };
@@ -257,6 +264,11 @@ fn times(model: &mut Model, factor: f64, now: Mono) -> Vec<Request> {
 /// Ends holds; asks first if a server asked for one.
 fn wake(model: &mut Model, now: Mono) -> Vec<Request> {
     let (targets, chosen_by) = model.targets();
+    wake_targets(model, targets, chosen_by, now)
+}
+
+/// The same, for given targets.
+fn wake_targets(model: &mut Model, targets: Vec<HostId>, chosen_by: Clean, now: Mono) -> Vec<Request> {
     let engine_now = model.engine_now(now);
     let asked: Vec<_> = targets
         .iter()
@@ -267,7 +279,7 @@ fn wake(model: &mut Model, now: Mono) -> Vec<Request> {
         })
         .collect();
     if asked.is_empty() {
-        return command(model, Command::Wake(WakeEven::Own), "wake now", now);
+        return on_targets(model, Command::Wake(WakeEven::Own), "wake now", targets, chosen_by, now);
     }
     let which = if asked.len() == 1 { "a server".to_owned() } else { format!("{} servers", asked.len()) };
     let lines = vec![
@@ -276,6 +288,17 @@ fn wake(model: &mut Model, now: Mono) -> Vec<Request> {
     ];
     model.overlay = Overlay::Confirm(Question { lines, command: Command::Wake(WakeEven::Asked), targets, chosen_by });
     Vec::new()
+}
+
+/// Copies the cursor's host.
+fn copy(model: &mut Model, now: Mono) {
+    match model.cursor.and_then(|id| model.latest(id)).map(|row| row.name.clone()) {
+        Some(name) => {
+            model.say(format!("copied {name} (if the terminal allows it)"), now);
+            model.wishes.push(Wish::Copy(name));
+        }
+        None => model.complain("no host is selected", now),
+    }
 }
 
 /// `1 host`, `3 hosts`.

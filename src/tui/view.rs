@@ -116,7 +116,7 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     // The box leaves the header's first line and the footer free.
     let mut middle = brush.part(0, 1, width, area.height - 2);
     match &scene.model.overlay {
-        Overlay::None | Overlay::Filter { .. } => {}
+        Overlay::None | Overlay::Filter { .. } | Overlay::Command(_) => {}
         Overlay::Help { search } => help::draw(scene, &mut middle, search),
         Overlay::Legend => help::legend(scene, &mut middle),
         Overlay::Override { input, targets } => prompt::draw(scene, &mut middle, input, targets),

@@ -80,7 +80,7 @@ fn dashboard_child() {
                 let snapshot = crawldeck::watch::Snapshot { answers, log: Vec::new(), ..sample::snapshot() };
                 snapshots.blocking_send(Arc::new(snapshot)).expect("somebody watches");
             }
-            Request::Focus(_) => {}
+            Request::Focus(_) | Request::Change { .. } => {}
             Request::Drain | Request::Stop => {
                 let in_time = handle.stop(PATIENCE);
                 std::process::exit(if in_time { 0 } else { 3 });

@@ -25,7 +25,7 @@ impl Engine {
     /// Takes a batch of URLs; `None` = all inputs are read.
     pub(super) fn take_batch(&mut self, batch: Option<Batch>) {
         let Some(batch) = batch else {
-            self.inputs = None;
+            self.inputs = self.more_inputs.pop_front();
             return;
         };
         for item in batch {
@@ -58,7 +58,9 @@ impl Engine {
             return;
         }
         let now = self.clock.now();
-        if let Some(pattern) = self.config.crawl.exclude.iter().find(|pattern| pattern.is_match(url.as_str())) {
+        if let Some(pattern) =
+            self.config.crawl.exclude.iter().chain(&self.excluded).find(|pattern| pattern.is_match(url.as_str()))
+        {
             let why = format!("excluded by {}", pattern.as_str());
             self.skip(None, url.as_str(), &why);
             return;
@@ -109,6 +111,7 @@ impl Engine {
                 let text = self.describe(command, &targets, &result);
                 self.answers.push(ActAnswer { ticket, changed: result.changed, text });
             }
+            Some(Request::Change { ticket, change }) => self.change(ticket, change),
             Some(Request::Focus(host)) => self.recently.look_at(host),
             Some(Request::Drain) => self.leave(Phase::Draining),
             Some(Request::Stop) => self.leave(Phase::Stopped),

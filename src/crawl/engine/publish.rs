@@ -210,7 +210,7 @@ impl Engine {
             urls_pending: self.urls_pending(),
             inputs_read: self.inputs.is_none(),
             in_flight: self.controller.in_flight(),
-            concurrency: self.config.settings.concurrency,
+            concurrency: self.controller.concurrency(),
             requests: self.sent,
             rate_now: self.throughput.rate(now, 10),
             rate_15m: self.throughput.rate(now, 900),

@@ -232,7 +232,7 @@ fn unknown<'a>(at: usize, term: &str, prefix: &str, word: &str, known: impl Iter
 }
 
 /// The known word most like `word`, if one is like it at all.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(in crate::tui) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.map(|name| {
         // What was begun rightly is near, however much is missing.
         let begun = !word.is_empty() && name.starts_with(word);

@@ -7,6 +7,8 @@ use crate::tui::sample;
 use crate::watch::HostRow;
 use std::collections::BTreeMap;
 
+mod commands;
+
 const NOW: Mono = Mono::from_nanos(1_000_000_000);
 
 fn keymap() -> Keymap {

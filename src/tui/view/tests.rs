@@ -89,6 +89,7 @@ fn overlays(model: &Model) -> Vec<Overlay> {
         Overlay::Override { input: Input::new(String::from("0.5 for 2h")), targets: targets.clone() },
         Overlay::Override { input: Input::new(String::from("fast \u{202e}\u{1b}[2J")), targets: targets.clone() },
         Overlay::Filter { input: Input::new(String::from("gaz")) },
+        Overlay::Command(crate::tui::update::Prompt::new("rate 0.5 is:angry \u{202e}")),
         Overlay::Confirm(Question {
             lines: vec![Clean::new("12 hosts: reset to the original rate?"), Clean::new("a.test, b.test and more")],
             command: Command::Wake(WakeEven::Asked),
