@@ -176,6 +176,7 @@ mod tests {
             answers: Vec::new(),
             notices: Vec::new(),
             timeline: None,
+            focus: None,
         })
     }
 

@@ -5,14 +5,18 @@
 //! requests without any I/O, [`view`] draws a model into a buffer. [`run`] owns the thread that joins them.
 //!
 //! * [`terminal`] — enters and leaves the terminal, writes frames; [`input`] — reads keys; [`key`] — their names.
-//! * [`keymap`] — actions and keys; [`spec`] — what the override prompt understands; [`filter`] — which hosts.
-//! * [`order`] — which host stands where; [`why`] — what its row says.
+//! * [`keymap`] — actions and keys; [`spec`] — what the override prompt understands; [`filter`] — which hosts;
+//!   [`command_line`] — the same verbs in words.
+//! * [`order`] — which host stands where; [`why`] — what its row says; [`sentences`] — what its detail says;
+//!   [`history`] — how it was.
 //! * [`theme`], [`paint`], [`widget`], [`mod@format`] — how things look; [`picture`] — a frame as SVG.
 //! * `live` — the timeline in the dashboard; [`plot`] — which part of one is shown; [`review`] — the screen of `crawldeck review`.
 //! * [`sample`] — hosts made up for tests and pictures.
 
+pub mod command_line;
 pub mod filter;
 pub mod format;
+pub mod history;
 pub mod input;
 pub mod key;
 pub mod keymap;
@@ -25,6 +29,7 @@ pub mod plot;
 pub mod review;
 pub mod run;
 pub mod sample;
+pub mod sentences;
 pub mod spec;
 pub mod terminal;
 pub mod theme;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Wall;
-use crate::control::{Command, HostCounts, HostId, HostView, Mono, Who};
+use crate::control::{Command, HostCounts, HostId, HostView, Mono, Outcome, Who};
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 
@@ -16,6 +16,8 @@ use crate::text::Clean;
 pub const REQUESTS_MAX: usize = 256;
 /// Log lines a snapshot carries at most; older ones are in the journal.
 pub const LOG_LINES_MAX: usize = 500;
+/// Requests and decisions of the host in focus that a watcher is shown.
+pub const FOCUS_MAX: usize = 50;
 
 /// One host with its name.
 #[derive(Clone, Debug)]
@@ -41,6 +43,35 @@ pub struct LogLine {
     pub host: Clean,
     /// What happened and why, one line.
     pub text: Clean,
+}
+
+/// Something that happened to the host in focus.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Recent {
+    /// A wire request ended.
+    Request {
+        /// When it was sent, for the screen.
+        wall: Wall,
+        /// Path and query.
+        path: Clean,
+        /// Of the response, if there was one.
+        status: Option<u16>,
+        /// What it ended in.
+        outcome: Outcome,
+        /// From send to the end of the body.
+        latency: Duration,
+    },
+    /// Something was decided about it.
+    Decision(LogLine),
+}
+
+/// What happened lately to the host that a watcher looks at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Focus {
+    /// Which.
+    pub host: HostId,
+    /// Oldest first; at most [`FOCUS_MAX`].
+    pub recent: Vec<Recent>,
 }
 
 /// Where the crawl is in its life.
@@ -124,6 +155,21 @@ pub struct Snapshot {
     pub notices: Vec<Clean>,
     /// Counts over time since the run began; only while the watcher asks for it, at most once a second.
     pub timeline: Option<Arc<Bins>>,
+    /// The host in focus, whenever something new happened to it.
+    pub focus: Option<Arc<Focus>>,
+}
+
+/// A change of the crawl itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A note for the journal.
+    Note(String),
+    /// One more URL, or the name of a file of them.
+    Add(String),
+    /// URLs that match this regular expression are not fetched any more.
+    Exclude(String),
+    /// Fetches in flight at most.
+    Concurrency(u32),
 }
 
 /// What a watcher may ask for.
@@ -144,6 +190,15 @@ pub enum Request {
     ShowTimeline,
     /// They carry it no more.
     HideTimeline,
+    /// Change the crawl itself.
+    Change {
+        /// The watcher's number for it, to find its answer.
+        ticket: u64,
+        /// What to change.
+        change: Change,
+    },
+    /// Look closely at a host, or at none: snapshots then carry what happens to it.
+    Focus(Option<HostId>),
     /// End what is in flight, then leave.
     Drain,
     /// Leave now: what is in flight is requeued.

@@ -19,7 +19,7 @@ use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
 use crate::control::{ControllerKind, Settings, Shape};
 
 /// Fetches in flight, all hosts together.
-pub(super) const CONCURRENCY_RANGE: RangeInclusive<u32> = 1..=65_536;
+pub const CONCURRENCY_RANGE: RangeInclusive<u32> = 1..=65_536;
 /// Fetches in flight per host.
 pub(super) const CONNECTIONS_RANGE: RangeInclusive<u32> = 1..=1_024;
 /// Refusals per ten minutes; 0 = no budget.

@@ -449,6 +449,16 @@ impl Controller {
         self.in_flight
     }
 
+    /// Requests in flight at most, all hosts.
+    pub fn concurrency(&self) -> u32 {
+        self.settings.concurrency
+    }
+
+    /// Sets [`Controller::concurrency`]; what is in flight beyond it ends as it would.
+    pub fn set_concurrency(&mut self, concurrency: u32) {
+        self.settings.concurrency = concurrency;
+    }
+
     /// Whether the operator halted everything.
     pub fn is_halted(&self) -> bool {
         self.halted

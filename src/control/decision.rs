@@ -94,6 +94,14 @@ pub enum What {
     Start,
     /// The run ended.
     Stop,
+    /// The operator's own words.
+    Note,
+    /// The operator added URLs.
+    Add,
+    /// The operator excluded a pattern; `after`: how many queued URLs that removed.
+    Exclude,
+    /// The operator changed how many fetches may be in flight.
+    Concurrency,
     /// An existing run goes on.
     ResumeRun,
 }

@@ -110,6 +110,11 @@ impl Outcome {
         Self::ALL.into_iter().find(|outcome| outcome.as_str() == word)
     }
 
+    /// Whether the server did what was asked, or said that there is nothing to do.
+    pub const fn is_success(self) -> bool {
+        matches!(self, Self::Ok | Self::NotModified | Self::Redirect)
+    }
+
     /// Whether the request failed before or without a usable response.
     pub const fn is_network(self) -> bool {
         matches!(

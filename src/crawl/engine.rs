@@ -7,8 +7,10 @@
 //! What bounds it: `concurrency` requests in flight, [`super::frontier::PENDING_MAX`] URLs, the
 //! journal's backlog (granting stops above it), and the bounded channels in and out.
 
+mod change;
 mod dispatch;
 mod finish;
+mod focus;
 mod intake;
 mod publish;
 
@@ -104,6 +106,8 @@ pub struct Engine {
     /// Whether its writer still says how it is; when it has ended it is not asked again and again.
     journal_lives: bool,
     inputs: Option<InputStream>,
+    more_inputs: std::collections::VecDeque<InputStream>,
+    excluded: Vec<regex::Regex>,
     requests: Option<mpsc::Receiver<Request>>,
     finished_out: mpsc::Receiver<Finished>,
     tasks: TaskTracker,
@@ -121,6 +125,7 @@ pub struct Engine {
     log: std::collections::VecDeque<LogLine>,
     answers: Vec<ActAnswer>,
     notices: Vec<Clean>,
+    recently: focus::Recently,
     first_snapshot: bool,
     published: Mono,
     swept: Mono,
@@ -151,6 +156,8 @@ impl Engine {
             journal,
             journal_lives: true,
             inputs: Some(inputs),
+            more_inputs: std::collections::VecDeque::new(),
+            excluded: Vec::new(),
             requests: Some(requests),
             finished_out,
             tasks: TaskTracker::new(),
@@ -167,6 +174,7 @@ impl Engine {
             log: std::collections::VecDeque::new(),
             answers: Vec::new(),
             notices: Vec::new(),
+            recently: focus::Recently::default(),
             first_snapshot: true,
             published: Mono::ZERO,
             swept: now,

@@ -184,6 +184,31 @@ impl Frontier {
         jobs
     }
 
+    /// Takes every queued job that `matches`, host by host.
+    pub fn remove(&mut self, matches: impl Fn(&Job) -> bool) -> Vec<(HostId, Job)> {
+        let mut removed = Vec::new();
+        for (host, lanes) in (0..).map(HostId).zip(&mut self.hosts) {
+            for lane in lanes {
+                for job in std::mem::take(&mut lane.ready) {
+                    if matches(&job) {
+                        removed.push((host, job));
+                    } else {
+                        lane.ready.push_back(job);
+                    }
+                }
+                for Reverse(delayed) in std::mem::take(&mut lane.delayed) {
+                    if matches(&delayed.job) {
+                        removed.push((host, delayed.job));
+                    } else {
+                        lane.delayed.push(Reverse(delayed));
+                    }
+                }
+            }
+        }
+        self.pending -= removed.len();
+        removed
+    }
+
     /// Lanes that a host has.
     pub fn lanes(&self, host: HostId) -> usize {
         self.hosts.get(host.0 as usize).map_or(0, Vec::len)
@@ -237,6 +262,20 @@ mod tests {
         let url = |path: &str| Some(format!("http://h.example/{path}"));
         assert_eq!(order, [url("1"), url("9"), url("2"), None]);
         assert_eq!(frontier.pending(), 0);
+    }
+
+    #[test]
+    fn what_matches_is_removed_and_the_rest_keeps_its_order() {
+        let mut frontier = Frontier::default();
+        for number in 0..6 {
+            frontier.push(HostId(0), Lane(1), job(number, 0));
+        }
+        frontier.push_delayed(HostId(2), Lane(0), job(4, 9));
+        let removed = frontier.remove(|job| job.url.ends_with('4') || job.url.ends_with('1'));
+        assert_eq!(removed.iter().map(|(host, _)| host.0).collect::<Vec<_>>(), [0, 0, 2]);
+        assert_eq!(frontier.pending(), 4);
+        let rest = std::iter::from_fn(|| frontier.pop(Mono::NEVER, HostId(0), Lane(1)));
+        assert_eq!(rest.map(|job| job.url.chars().last()).collect::<Vec<_>>(), ['0', '2', '3', '5'].map(Some));
     }
 
     #[test]

@@ -478,6 +478,10 @@ pub fn act_word(what: What) -> &'static str {
         What::Redo => "redo",
         What::Halt => "halt",
         What::GoOn => "go on",
+        What::Note => "note",
+        What::Add => "add",
+        What::Exclude => "exclude",
+        What::Concurrency => "concurrency",
         _ => "other",
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tui_input::Input;
 
 use super::filter::Filter;
+use super::history::History;
 use super::order::Order;
 use super::plot::Plot;
 use super::spec;
@@ -17,7 +18,7 @@ use crate::clock::Wall;
 use crate::control::{Command, HostId, Mono};
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
-use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
+use crate::watch::{Focus, HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
 
 /// Log lines kept; older ones are in the journal.
 pub const LOG_MAX: usize = LOG_LINES_MAX;
@@ -27,6 +28,16 @@ pub const TICKETS_MAX: usize = 64;
 pub const NOTE_STAYS: Duration = Duration::from_secs(12);
 /// An engine that has said nothing for so long is called silent.
 pub const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// Which screen is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Screen {
+    /// The table of hosts.
+    #[default]
+    Hosts,
+    /// The cursor's host closely.
+    Host,
+}
 
 /// What lies over the table, if anything.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +59,8 @@ pub enum Overlay {
         /// Whom it is for.
         targets: Vec<HostId>,
     },
+    /// The command line.
+    Command(super::update::Prompt),
     /// The filter prompt.
     Filter {
         /// What was typed.
@@ -62,6 +75,21 @@ pub enum Overlay {
         /// Row of the menu.
         at: usize,
     },
+}
+
+/// What only the screen's thread can do, asked for by a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// Write this screen into the run folder.
+    Print,
+    /// So many frames a second.
+    Fps(u32),
+    /// Another theme, by name or file.
+    Theme(String),
+    /// Listen to the mouse, or do not.
+    Mouse(bool),
+    /// Put this into the terminal's clipboard.
+    Copy(Clean),
 }
 
 /// A question before a far-reaching act.
@@ -117,6 +145,8 @@ pub struct Model {
     pub filter: Filter,
     /// Why the text in the filter prompt is no filter.
     pub filter_error: Option<Clean>,
+    /// Which screen is shown.
+    pub screen: Screen,
     /// What lies over the table.
     pub overlay: Overlay,
     /// A word on the footer.
@@ -147,6 +177,16 @@ pub struct Model {
     pub plot: Option<Plot>,
     /// Counts over time, as last heard; only while that screen is open.
     pub timeline: Option<Arc<Bins>>,
+    /// Lines of the command line, oldest first; at most 100.
+    pub commands: VecDeque<String>,
+    /// What the screen's thread is to do after this key.
+    pub wishes: Vec<Wish>,
+    /// What happened lately to the host in focus, as the engine told last.
+    pub focus: Option<Arc<Focus>>,
+    /// The host that the engine was asked to look at.
+    pub focus_asked: Option<HostId>,
+    /// How hosts were over time.
+    pub history: History,
     /// Draw everything again, whatever is on the screen.
     pub from_scratch: bool,
     next_ticket: u64,
@@ -167,7 +207,11 @@ impl Model {
         if self.frozen.is_none() && snapshot.timeline.is_some() {
             self.timeline = snapshot.timeline;
         }
+        if snapshot.focus.is_some() {
+            self.focus = snapshot.focus;
+        }
         for row in snapshot.changed {
+            self.history.note(&row.view);
             if self.frozen.is_some() {
                 self.thawing.insert(row.view.id, row);
             } else {
@@ -204,8 +248,8 @@ impl Model {
             self.rows.resize_with(slot + 1, || None);
         }
         let Some(place) = self.rows.get_mut(slot) else { return };
-        let new_and_shown = place.is_none() && self.filter.takes(row.name.as_str());
-        self.order.note(&row, new_and_shown);
+        let wanted = self.filter.takes(&row, row.view.as_of);
+        self.order.note(&row, wanted);
         *place = Some(row);
     }
 
@@ -234,6 +278,12 @@ impl Model {
     /// A host's row as last heard, also while the view stands still.
     pub fn latest(&self, id: HostId) -> Option<&HostRow> {
         self.thawing.get(&id).or_else(|| self.rows.get(id.0 as usize).and_then(Option::as_ref))
+    }
+
+    /// The host that is shown closely, if one is.
+    pub fn host_in_focus(&self) -> Option<HostId> {
+        let beside = self.screen == Screen::Hosts && self.size.0 >= super::view::BESIDE_WIDTH;
+        self.cursor.filter(|_| beside || self.screen == Screen::Host)
     }
 
     /// How many hosts there are.
@@ -276,20 +326,32 @@ impl Model {
         self.note = Some(Note { text: Clean::new(text), since: now, trouble: true });
     }
 
-    /// Takes another filter: the rows shown are found anew.
-    pub fn set_filter(&mut self, filter: Filter) {
+    /// Takes another filter, at our time `now`: the rows shown are found anew.
+    pub fn set_filter(&mut self, filter: Filter, now: Mono) {
         self.filter = filter;
-        let rows = self.rows.iter().flatten().filter(|row| self.filter.takes(row.name.as_str()));
-        self.order.shown = rows.map(|row| row.view.id.0).collect();
+        self.refilter(now);
         self.order.sort_now();
         self.order.sort(&self.rows);
         self.find_cursor();
     }
 
-    /// Sorts if it is time to.
+    /// Asks the filter about every row again.
+    fn refilter(&mut self, now: Mono) {
+        let now = self.shown_now(now);
+        let filter = &self.filter;
+        self.order.show(self.rows.iter().map(|row| row.as_ref().is_some_and(|row| filter.takes(row, now))));
+    }
+
+    /// Sorts if it is time to. A filter that depends on time is asked again first.
     pub fn sort_if_due(&mut self, now: Mono, clock: &dyn crate::clock::Clock) {
+        if self.filter.is_timed() {
+            self.order.age();
+        }
         if self.order.is_due(now) && self.frozen.is_none() {
             let began = clock.now();
+            if self.filter.is_timed() {
+                self.refilter(now);
+            }
             self.order.sort(&self.rows);
             self.find_cursor();
             self.order.took(began, clock.now());
@@ -389,6 +451,25 @@ mod tests {
         model.apply(snapshot, Mono::ZERO);
         assert_eq!(model.rows.iter().flatten().count(), 12);
         assert_eq!(model.latest(HostId(3)).map(|row| row.view.queued), Some(1));
+    }
+
+    #[test]
+    fn wanted_19_a_host_that_no_longer_passes_the_filter_leaves_with_the_next_sort() {
+        let mut model = model();
+        let clock = crate::clock::ManualClock::new(Wall(0));
+        model.set_filter(Filter::parse("queue>10000").expect("valid"), Mono::ZERO);
+        assert_eq!(model.order.shown, [4, 0]);
+        let mut row = sample::row(0, "www.astr.test");
+        row.view.queued = 1;
+        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
+        assert_eq!(model.order.shown, [4, 0], "not under the fingers");
+        model.order.sort_now();
+        model.sort_if_due(Mono::ZERO, &*clock);
+        assert_eq!(model.order.shown, [4]);
+        let mut row = sample::row(1, "data.rive.test");
+        row.view.queued = 20_000;
+        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
+        assert!(model.order.shown.contains(&1), "who passes now joins");
     }
 
     #[test]

@@ -121,23 +121,31 @@ pub struct Order {
     sorted: Option<(SortKey, bool)>,
     /// The order before the last sort: its memory is used again.
     spare: Vec<u32>,
+    /// By host: whether it is among those shown.
+    member: Vec<bool>,
+    /// By host: whether the filter takes it. Who is shown and no longer taken leaves with the next sort.
+    wanted: Vec<bool>,
     /// By what.
     pub by: SortKey,
     /// The other way round.
     pub reversed: bool,
     stale: bool,
+    leavers: bool,
     still_until: Mono,
     last_end: Mono,
     last_took: Duration,
 }
 
 impl Order {
-    /// Notes a row's new content. A new row that is shown joins at the end until the next sort.
-    pub fn note(&mut self, row: &HostRow, new_and_shown: bool) {
+    /// Notes a row's new content, and whether the filter takes it. A row that is newly taken joins at the
+    /// end until the next sort; one that is no longer taken leaves with the next sort, not under the fingers.
+    pub fn note(&mut self, row: &HostRow, taken: bool) {
         let index = row.view.id.0;
         let slot = index as usize;
         if self.keys.len() <= slot {
             self.keys.resize(slot + 1, u64::MAX);
+            self.member.resize(slot + 1, false);
+            self.wanted.resize(slot + 1, false);
         }
         let key = self.by.key(&row.view);
         if let Some(old) = self.keys.get_mut(slot)
@@ -147,10 +155,17 @@ impl Order {
             self.stale = true;
             self.mark(index);
         }
-        if new_and_shown {
+        let (Some(member), Some(wanted)) = (self.member.get_mut(slot), self.wanted.get_mut(slot)) else { return };
+        *wanted = taken;
+        if taken && !*member {
+            *member = true;
             self.shown.push(index);
             self.stale = true;
             self.mark(index);
+            return;
+        }
+        if !taken && *member {
+            (self.stale, self.leavers) = (true, true);
         }
     }
 
@@ -166,6 +181,24 @@ impl Order {
             *word |= bit;
             self.moved.push(index);
         }
+    }
+
+    /// Shows exactly the hosts that are taken, each by its number, in their order. The next sort is due.
+    pub fn show(&mut self, taken: impl Iterator<Item = bool>) {
+        self.wanted.clear();
+        self.wanted.extend(taken);
+        self.member.clone_from(&self.wanted);
+        self.shown.clear();
+        self.shown.extend((0_u32..).zip(&self.wanted).filter(|(_, wanted)| **wanted).map(|(index, _)| index));
+        self.keys.resize(self.wanted.len().max(self.keys.len()), u64::MAX);
+        self.member.resize(self.keys.len(), false);
+        self.wanted.resize(self.keys.len(), false);
+        (self.stale, self.leavers, self.all) = (true, false, true);
+    }
+
+    /// Time has passed that may change who is shown.
+    pub fn age(&mut self) {
+        self.stale = true;
     }
 
     /// Sorts by something else, at the next chance and whatever else would delay it.
@@ -207,6 +240,20 @@ impl Order {
     ///
     /// Where few rows have moved only these are sorted, and merged into the rest.
     pub fn sort(&mut self, rows: &[Option<HostRow>]) {
+        if std::mem::take(&mut self.leavers) {
+            let (wanted, member, ordered) = (&self.wanted, &mut self.member, self.ordered);
+            let (mut at, mut kept) = (0, 0);
+            self.shown.retain(|index| {
+                let stays = wanted.get(*index as usize).copied().unwrap_or(false);
+                if let Some(member) = member.get_mut(*index as usize) {
+                    *member = stays;
+                }
+                kept += usize::from(stays && at < ordered);
+                at += 1;
+                stays
+            });
+            self.ordered = kept;
+        }
         let few = self.moved.len() <= self.shown.len() / FEW;
         let reversed = self.reversed;
         if self.by == SortKey::Host {
@@ -346,7 +393,7 @@ mod tests {
         let (mut order, mut rows) = order_of(sample::hosts(), SortKey::Attention);
         let row = rows[0].as_mut().expect("there");
         (row.view.state, row.view.limiting) = (HostState::Wait, Limiting::NoTokens);
-        order.note(row, false);
+        order.note(row, true);
         assert!(!order.is_due(Mono::NEVER), "nothing to sort");
     }
 
@@ -357,7 +404,7 @@ mod tests {
         order.hold_still(now);
         let row = rows[0].as_mut().expect("there");
         row.view.state = HostState::Done;
-        order.note(row, false);
+        order.note(row, true);
         assert!(order.is_held(now) && !order.is_due(now));
         let later = now.after(HOLD_STILL);
         assert!(!order.is_held(later) && order.is_due(later));
@@ -370,7 +417,7 @@ mod tests {
         order.took(now, now.after(Duration::from_millis(100)));
         let row = rows[0].as_mut().expect("there");
         row.view.state = HostState::Done;
-        order.note(row, false);
+        order.note(row, true);
         assert!(!order.is_due(now.after(Duration::from_millis(1099))));
         assert!(order.is_due(now.after(Duration::from_millis(1100))));
     }
@@ -406,7 +453,7 @@ mod tests {
                 for (id, queued) in changes {
                     let row = rows[id as usize].as_mut().expect("there");
                     row.view.queued = queued;
-                    order.note(row, false);
+                    order.note(row, id != hidden);
                 }
                 order.sort(&rows);
                 let mut whole = order.clone();

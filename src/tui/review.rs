@@ -241,8 +241,9 @@ impl<D: Device> App<D> {
             Effect::Read(filter) => match Follow::open(&self.options.dir) {
                 Ok(follow) => {
                     self.follow = follow;
-                    let takes = (!filter.is_empty())
-                        .then(|| Box::new(move |name: &str| filter.takes(name)) as crate::journal::timeline::Takes);
+                    let takes = (!filter.is_empty()).then(|| {
+                        Box::new(move |name: &str| filter.takes_name(name)) as crate::journal::timeline::Takes
+                    });
                     self.model.start_again(Timeline::new(&self.options.dir, takes));
                 }
                 Err(error) => self.model.trouble = Some(Clean::new(error.to_string())),

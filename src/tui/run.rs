@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use super::input::{self, Input, Source, Steering};
 use super::key::Key;
 use super::keymap::{Keymap, KeymapError};
-use super::model::Model;
+use super::model::{Model, Wish};
 use super::terminal::{self, Device, Screen, Tty, UI_THREAD};
 use super::theme::{Surroundings, Theme, ThemeError};
 use super::update;
@@ -105,7 +105,7 @@ pub fn spawn(
     // The library's own reading of NO_COLOR would erase bold and reverse; our mono theme does it right.
     crossterm::style::force_color_output(true);
     terminal::install_panic_hook();
-    let tty = Tty::open(options.log_file)?;
+    let tty = Tty::open(options.log_file.clone())?;
     let model = Model::new(options.run_name, options.demo_legend, clock.now());
     let mut ui = Ui::new(tty, model, keymap, theme, options.ui.fps, requests.clone(), clock);
     let (inbox, messages) = sync_channel(INBOX_MAX);
@@ -114,6 +114,7 @@ pub fn spawn(
     let (interrupted, stale) = (Arc::clone(&ui.interrupted), Arc::clone(&ui.stale));
     let steering = Arc::new(Steering::default());
     let (wake_reader, wake) = input::wake_pipe()?;
+    (ui.glyphs, ui.log_file) = (options.ui.glyphs, options.log_file);
     ui.stopping = Arc::clone(&stopping);
     if ui.screen.is_foreground() {
         ui.screen.enter()?;
@@ -260,6 +261,9 @@ struct Ui<D: Device> {
     /// Drain and stop that found the engine's queue full: sent as soon as there is room. At most 4.
     outbox: VecDeque<Request>,
     clock: Arc<dyn Clock>,
+    glyphs: crate::config::Glyphs,
+    /// In the run folder; screens are printed beside it.
+    log_file: Option<PathBuf>,
     stopping: Arc<AtomicBool>,
     /// A Ctrl-C asked for the stop.
     interrupted: Arc<AtomicBool>,
@@ -295,6 +299,8 @@ impl<D: Device> Ui<D> {
             requests,
             outbox: VecDeque::new(),
             clock,
+            glyphs: crate::config::Glyphs::Auto,
+            log_file: None,
             stopping: Arc::new(AtomicBool::new(false)),
             interrupted: Arc::new(AtomicBool::new(false)),
             stale: Arc::new(AtomicBool::new(false)),
@@ -361,6 +367,7 @@ impl<D: Device> Ui<D> {
                 let requests = update::key(&mut self.model, key, &self.keymap, now);
                 self.note_interrupt(key == Key::ctrl('c'), &requests);
                 self.send(requests, now);
+                self.grant_wishes(now);
                 self.urgent = true;
             }
             Message::Input(Input::Resized) => self.urgent = true,
@@ -404,7 +411,7 @@ impl<D: Device> Ui<D> {
         for request in requests {
             match self.requests.try_send(request) {
                 Ok(()) => {}
-                Err(mpsc::error::TrySendError::Full(request @ Request::Act { .. })) => {
+                Err(mpsc::error::TrySendError::Full(request @ (Request::Act { .. } | Request::Change { .. }))) => {
                     let _ = request;
                     self.model.complain("the engine is busy: this key was not taken, press it again", now);
                 }
@@ -418,6 +425,52 @@ impl<D: Device> Ui<D> {
                     self.model.complain("the engine has ended", now);
                 }
             }
+        }
+    }
+
+    /// Does what only this thread can do.
+    fn grant_wishes(&mut self, now: Mono) {
+        for wish in std::mem::take(&mut self.model.wishes) {
+            match wish {
+                Wish::Fps(fps) => {
+                    self.frame = SECOND / fps.clamp(1, 60);
+                    self.model.say(format!("at most {fps} frames a second"), now);
+                }
+                Wish::Theme(name) => match Theme::load(&name, self.glyphs, Surroundings::read()) {
+                    Ok(theme) => {
+                        self.theme = theme;
+                        self.model.from_scratch = true;
+                        self.model.say(format!("theme {name}"), now);
+                    }
+                    Err(error) => self.model.complain(error.to_string(), now),
+                },
+                Wish::Copy(text) => {
+                    if self.screen.copy(&text).is_err() {
+                        self.model.complain("the terminal did not take it", now);
+                    }
+                }
+                Wish::Mouse(on) => {
+                    let _ = self.screen.listen_to_mouse(on);
+                    self.model.say(if on { "the mouse is on" } else { "the mouse is off" }, now);
+                }
+                Wish::Print => self.print(now),
+            }
+        }
+    }
+
+    /// Writes the screen as text beside the log file.
+    fn print(&mut self, now: Mono) {
+        let Some(folder) = self.log_file.as_ref().and_then(|file| file.parent()) else {
+            self.model.complain("there is no run folder to print into", now);
+            return;
+        };
+        let time = self.model.wall(now).time_of_day().replace(':', "");
+        let file = folder.join(format!("screen-{time}.txt"));
+        let (width, height) = self.model.size;
+        let scene = Scene { model: &self.model, keymap: &self.keymap, theme: &self.theme, now };
+        match std::fs::write(&file, view::screenshot(&scene, width, height)) {
+            Ok(()) => self.model.say(format!("written to {}", file.display()), now),
+            Err(error) => self.model.complain(format!("cannot write {}: {error}", file.display()), now),
         }
     }
 
@@ -458,6 +511,12 @@ impl<D: Device> Ui<D> {
         self.model.page = usize::from(Layout::of(self.model.size, self.model.log_open).table);
         self.model.sort_if_due(now, &*self.clock);
         self.model.settle_cursor();
+        if let Some(request) = update::focus(&mut self.model)
+            && self.requests.try_send(request).is_err()
+        {
+            // Asked again with the next frame.
+            self.model.focus_asked = None;
+        }
         if std::mem::take(&mut self.model.from_scratch) {
             self.screen.forget();
         }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::clock::Wall;
 use crate::control::{
-    Concern, ConcernKind, Evidence, Hold, HoldReason, HostCounts, HostId, HostState, HostView, Limiting, Mono,
-    Original, Outcome, Override, Pause, Trend, Who,
+    Code, CodeCount, Concern, ConcernKind, Evidence, FailureCode, Hold, HoldReason, HostCounts, HostId, HostState,
+    HostView, Limiting, Mono, Original, Outcome, Override, Pause, Trend, Who,
 };
-use crate::journal::timeline::bins::{Bins, Code, Key, Mark};
+use crate::journal::timeline::bins::{self, Bins, Key, Mark};
 use crate::text::Clean;
-use crate::watch::{HostRow, LogLine, Phase, Snapshot, Totals};
+use crate::watch::{Focus, HostRow, LogLine, Phase, Recent, Snapshot, Totals};
 
 /// The engine's time in the sample.
 pub const NOW: Mono = Mono::from_nanos(114_130_000_000_000);
@@ -78,6 +78,11 @@ pub fn hosts() -> Vec<HostRow> {
         v.recent = [0, 0, 0, 0, 9];
     });
     add("api.gazet.test", &|v| {
+        v.latency = Some((Duration::from_millis(182), Duration::from_millis(1_900)));
+        let code = |status, recent, total| CodeCount { code: Code::Status(status), recent, total };
+        let timeout = Code::Failure(FailureCode::of(Outcome::Timeout));
+        v.codes = vec![code(200, 41, 18_204), code(404, 2, 311), code(429, 16, 207), code(503, 1, 9)];
+        v.codes.push(CodeCount { code: timeout, recent: 1, total: 14 });
         v.concern = concern(ConcernKind::Angry, ago(60), Evidence::Refusals { count: 16, of: 60, status: 429 });
         v.hold = hold(118.0, HoldReason::RetryAfter { asked: Duration::from_secs(120), capped: false });
         (v.state, v.limiting, v.trend, v.queued) = (HostState::Back, Limiting::Held, Trend::Down, 4_118);
@@ -133,13 +138,13 @@ pub fn timeline() -> Bins {
         let at = Wall(began + number * 180_000 + spread * 100);
         let stormy = (14_000..23_000).contains(&number) && spread % 5 == 0;
         let (code, host) = match spread {
-            _ if stormy => (Code::Status(429), 3),
-            0..60 => (Code::Status(301), 0),
-            60..100 => (Code::Status(404), 1),
-            100..104 => (Code::Status(503), 7),
-            104..110 => (Code::Failed(Outcome::Timeout), 2),
-            110 => (Code::Failed(Outcome::Dns), 4),
-            _ => (Code::Status(200), 0),
+            _ if stormy => (bins::Code::Status(429), 3),
+            0..60 => (bins::Code::Status(301), 0),
+            60..100 => (bins::Code::Status(404), 1),
+            100..104 => (bins::Code::Status(503), 7),
+            104..110 => (bins::Code::Failed(Outcome::Timeout), 2),
+            110 => (bins::Code::Failed(Outcome::Dns), 4),
+            _ => (bins::Code::Status(200), 0),
         };
         bins.request(at, code, host);
         bins.add(at, Key::Latency(u8::try_from(8 + spread % 9 + i64::from(stormy) * 8).unwrap_or(0)));
@@ -149,6 +154,32 @@ pub fn timeline() -> Bins {
         bins.add(Wall(began + second * 1_000_000), Key::Mark(mark));
     }
     bins
+}
+
+/// What happened lately to `api.gazet.test`.
+pub fn focus() -> Focus {
+    let wall = |before: i64| Wall(1_796_008_447_000_000 - before * 1_000_000);
+    let request = |before, status, path: &str, millis| Recent::Request {
+        wall: wall(before),
+        path: Clean::new(path),
+        status: Some(status),
+        outcome: if status == 429 { Outcome::Throttled } else { Outcome::Ok },
+        latency: Duration::from_millis(millis),
+    };
+    let decision = |before, who, text: &str| {
+        let host = Clean::new("api.gazet.test");
+        Recent::Decision(LogLine { wall: wall(before), at: NOW, who, host, text: Clean::new(text) })
+    };
+    let recent = vec![
+        decision(1_400, Who::Operator, "override 4.00/s (api.gazet.test)"),
+        decision(1_360, Who::Operator, "undone: override 4.00/s"),
+        request(20, 200, "/api/v2/list?page=86", 1_900),
+        request(13, 429, "/api/v2/list?page=87", 210),
+        decision(13, Who::Controller, "rate 0.50 → 0.25/s  throttled (429)"),
+        request(10, 429, "/api/v2/list?page=88", 182),
+        decision(10, Who::Server, "hold 120 s  Retry-After 120"),
+    ];
+    Focus { host: HostId(3), recent }
 }
 
 /// A snapshot of [`hosts`] with log lines and totals.
@@ -205,5 +236,6 @@ pub fn snapshot() -> Snapshot {
         answers: Vec::new(),
         notices: Vec::new(),
         timeline: None,
+        focus: None,
     }
 }

@@ -27,6 +27,9 @@ pub const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?2004l\x1b[0m\x1b[2J";
 /// Everything off that may be on, the cursor shown, the old page back. Harmless when said twice.
 pub const LEAVE: &[u8] =
     b"\x1b[?2026l\x1b[0m\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[?1049l";
+/// Clicks and the wheel, in the form without a limit of columns.
+const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
+const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
 const FRAME_BEGIN: &[u8] = b"\x1b[?2026h";
 const FRAME_END: &[u8] = b"\x1b[?2026l";
 
@@ -133,6 +136,20 @@ pub fn install_panic_hook() {
     });
 }
 
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().enumerate().fold(0_u32, |sum, (at, byte)| sum | u32::from(*byte) << (16 - 8 * at));
+        for digit in 0..4 {
+            let index = (group >> (18 - 6 * digit) & 63) as usize;
+            out.push(if digit <= chunk.len() { char::from(DIGITS[index]) } else { '=' });
+        }
+    }
+    out
+}
+
 /// The process's own terminal.
 #[derive(Debug)]
 pub struct Tty {
@@ -202,13 +219,21 @@ pub struct Screen<D: Device> {
     next: Buffer,
     up: Arc<AtomicBool>,
     from_scratch: bool,
+    mouse: bool,
 }
 
 impl<D: Device> Screen<D> {
     /// A screen on `device`, not entered yet.
     pub fn new(device: D) -> Self {
         let empty = Buffer::empty(Rect::ZERO);
-        Self { device, shown: empty.clone(), next: empty, up: Arc::new(AtomicBool::new(false)), from_scratch: true }
+        Self {
+            device,
+            shown: empty.clone(),
+            next: empty,
+            up: Arc::new(AtomicBool::new(false)),
+            from_scratch: true,
+            mouse: false,
+        }
     }
 
     /// Takes the terminal over.
@@ -216,6 +241,9 @@ impl<D: Device> Screen<D> {
         if !self.up.swap(true, Ordering::AcqRel) {
             self.device.take()?;
             self.device.write_all(ENTER)?;
+            if self.mouse {
+                self.device.write_all(MOUSE_ON)?;
+            }
             self.device.flush()?;
         }
         self.from_scratch = true;
@@ -241,6 +269,27 @@ impl<D: Device> Screen<D> {
     /// Whether it is entered.
     pub fn is_up(&self) -> bool {
         self.up.load(Ordering::Acquire)
+    }
+
+    /// Puts `text` into the terminal's clipboard (OSC 52), if the terminal does such a thing. It goes as
+    /// base64, so no byte of it is read as anything else.
+    pub fn copy(&mut self, text: &Clean) -> io::Result<()> {
+        if !self.is_up() {
+            return Ok(());
+        }
+        let sequence = format!("\x1b]52;c;{}\x07", base64(text.as_str().as_bytes()));
+        self.device.write_all(sequence.as_bytes())?;
+        self.device.flush()
+    }
+
+    /// Asks the terminal for reports of the mouse (clicks and the wheel), or for none.
+    pub fn listen_to_mouse(&mut self, on: bool) -> io::Result<()> {
+        self.mouse = on;
+        if !self.is_up() {
+            return Ok(());
+        }
+        self.device.write_all(if on { MOUSE_ON } else { MOUSE_OFF })?;
+        self.device.flush()
     }
 
     /// Columns and rows.

@@ -3,6 +3,7 @@
 //! A theme is a TOML file under `assets/themes`, embedded. `NO_COLOR` picks the theme `mono`: the terminal
 //! library's own handling of it would erase bold and reverse as well, and the selection with them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ratatui::style::{Color, Modifier, Style};
@@ -257,8 +258,22 @@ pub struct GlyphSet {
     pub braille: bool,
     /// Five rising densities of a cell, the first is nothing.
     pub density: [&'static str; 5],
+    /// Five rising heights of one cell; `None` = braille, two steps of time a cell.
+    pub dots: Option<[char; 5]>,
     /// Corners: top left, top right, bottom left, bottom right; then the side.
     pub frame: [&'static str; 5],
+}
+
+impl GlyphSet {
+    /// Words of our own that hold signs beyond ASCII, spelled in this set.
+    pub fn spell<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let ascii = self.ellipsis.is_ascii();
+        if !ascii || text.is_ascii() {
+            return Cow::Borrowed(text);
+        }
+        let signs = [("→", self.arrow), ("×", self.times), ("·", self.dot), ("…", "...")];
+        Cow::Owned(signs.iter().fold(text.to_owned(), |text, (sign, spelled)| text.replace(sign, spelled)))
+    }
 }
 
 /// Blocks, arrows and circles.
@@ -298,6 +313,7 @@ pub static UNICODE: GlyphSet = GlyphSet {
     keys_up_down: "↑↓",
     braille: true,
     density: [" ", "░", "▒", "▓", "█"],
+    dots: None,
     frame: ["╭", "╮", "╰", "╯", "│"],
 };
 
@@ -338,6 +354,7 @@ pub static ASCII: GlyphSet = GlyphSet {
     keys_up_down: "up/dn",
     braille: false,
     density: [" ", ".", ":", "+", "#"],
+    dots: Some([' ', '.', ':', '+', '#']),
     frame: ["+", "+", "+", "+", "|"],
 };
 

@@ -1,5 +1,7 @@
 //! Keys become changes of the model and requests to the engine. Pure: no I/O, no clock, no terminal.
 
+mod command;
+
 use std::time::Duration;
 
 use tui_input::{Input, InputRequest};
@@ -8,11 +10,13 @@ use super::filter::Filter;
 use super::key::{Key, KeyCode};
 use super::keymap::{Action, Keymap};
 use super::live;
-use super::model::{Model, Overlay, Question};
+use super::model::{Model, Overlay, Question, Screen, Wish};
 use super::order::SortKey;
 use crate::control::{Amount, Command, ConcernKind, HostId, Lifetime, Mono, OverrideSpec, WakeEven};
 use crate::text::Clean;
 use crate::watch::{Phase, Request};
+
+pub use command::{Prompt, preview};
 
 /// More hosts than this are asked about before anything is done to them.
 pub const CONFIRM_ABOVE: usize = 25;
@@ -45,7 +49,8 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
             Vec::new()
         }
         Overlay::Override { input, targets } => in_override(model, input, targets, key, now),
-        Overlay::Filter { input } => in_filter(model, input, key),
+        Overlay::Command(prompt) => command::in_command(model, prompt, key, now),
+        Overlay::Filter { input } => in_filter(model, input, key, now),
         Overlay::Confirm(question) => in_confirm(model, question, key, now),
         Overlay::Leave => in_leave(model, key, now),
         Overlay::Sort { at } => in_sort(model, at, key, now),
@@ -112,7 +117,12 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
             let count = model.marks.len();
             model.say(format!("{count} hosts marked; esc drops the marks"), now);
         }
-        Action::Filter => model.overlay = Overlay::Filter { input: Input::default() },
+        Action::Filter => {
+            model.filter_error = None;
+            model.overlay = Overlay::Filter { input: Input::default() };
+        }
+        Action::Command => model.overlay = Overlay::Command(Prompt::default()),
+        Action::Copy => copy(model, now),
         Action::Sort => {
             let at = SortKey::ALL.iter().position(|by| *by == model.order.by).unwrap_or_default();
             model.overlay = Overlay::Sort { at };
@@ -129,6 +139,14 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
                 model.frozen = Some(model.engine_now(now));
             }
         }
+        Action::Open => {
+            if model.cursor.is_some() {
+                model.screen = Screen::Host;
+            }
+        }
+        Action::PrevHost => model.move_to(at.saturating_sub(1)),
+        Action::NextHost => model.move_to(at.saturating_add(1).min(last)),
+        Action::Hosts => model.screen = Screen::Hosts,
         Action::Log => {
             model.log_open = !model.log_open;
             model.unseen = 0;
@@ -141,7 +159,7 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
                 model.overlay = Overlay::Legend;
             }
         }
-        Action::Back => back(model),
+        Action::Back => back(model, now),
         Action::Help => model.overlay = Overlay::Help { search: Input::default() },
         Action::Redraw => model.from_scratch = true,
         Action::Suspend => why_no_suspend(model, now),
@@ -155,10 +173,13 @@ fn why_no_suspend(model: &mut Model, now: Mono) {
     model.say("ctrl-z is off: it would stop every fetch with the screen; f freezes the view, ! halts the crawl", now);
 }
 
-/// Esc: what lies over the table is closed already; drops the filter, then the marks.
-fn back(model: &mut Model) {
-    if !model.filter.is_empty() {
-        model.set_filter(Filter::default());
+/// Esc: what lies over the table is closed already; back from another screen, else drops the filter, then
+/// the marks.
+fn back(model: &mut Model, now: Mono) {
+    if model.screen != Screen::Hosts {
+        model.screen = Screen::Hosts;
+    } else if !model.filter.is_empty() {
+        model.set_filter(Filter::default(), now);
     } else if !model.marks.is_empty() {
         model.marks.clear();
     } else if model.log_open {
@@ -246,6 +267,11 @@ fn times(model: &mut Model, factor: f64, now: Mono) -> Vec<Request> {
 /// Ends holds; asks first if a server asked for one.
 fn wake(model: &mut Model, now: Mono) -> Vec<Request> {
     let (targets, chosen_by) = model.targets();
+    wake_targets(model, targets, chosen_by, now)
+}
+
+/// The same, for given targets.
+fn wake_targets(model: &mut Model, targets: Vec<HostId>, chosen_by: Clean, now: Mono) -> Vec<Request> {
     let engine_now = model.engine_now(now);
     let asked: Vec<_> = targets
         .iter()
@@ -256,7 +282,7 @@ fn wake(model: &mut Model, now: Mono) -> Vec<Request> {
         })
         .collect();
     if asked.is_empty() {
-        return command(model, Command::Wake(WakeEven::Own), "wake now", now);
+        return on_targets(model, Command::Wake(WakeEven::Own), "wake now", targets, chosen_by, now);
     }
     let which = if asked.len() == 1 { "a server".to_owned() } else { format!("{} servers", asked.len()) };
     let lines = vec![
@@ -265,6 +291,17 @@ fn wake(model: &mut Model, now: Mono) -> Vec<Request> {
     ];
     model.overlay = Overlay::Confirm(Question { lines, command: Command::Wake(WakeEven::Asked), targets, chosen_by });
     Vec::new()
+}
+
+/// Copies the cursor's host.
+fn copy(model: &mut Model, now: Mono) {
+    match model.cursor.and_then(|id| model.latest(id)).map(|row| row.name.clone()) {
+        Some(name) => {
+            model.say(format!("copied {name} (if the terminal allows it)"), now);
+            model.wishes.push(Wish::Copy(name));
+        }
+        None => model.complain("no host is selected", now),
+    }
 }
 
 /// `1 host`, `3 hosts`.
@@ -346,11 +383,11 @@ fn in_override(model: &mut Model, mut input: Input, targets: Vec<HostId>, key: K
 }
 
 /// The filter prompt filters as one types; the last valid filter stays on an error.
-fn in_filter(model: &mut Model, mut input: Input, key: Key) -> Vec<Request> {
+fn in_filter(model: &mut Model, mut input: Input, key: Key, now: Mono) -> Vec<Request> {
     match key.code {
         KeyCode::Esc => {
             model.filter_error = None;
-            model.set_filter(Filter::default());
+            model.set_filter(Filter::default(), now);
             return Vec::new();
         }
         KeyCode::Enter => {
@@ -358,7 +395,7 @@ fn in_filter(model: &mut Model, mut input: Input, key: Key) -> Vec<Request> {
                 model.overlay = Overlay::Filter { input };
             } else if input.value().is_empty() {
                 // An empty prompt means: no filter.
-                model.set_filter(Filter::default());
+                model.set_filter(Filter::default(), now);
             }
             return Vec::new();
         }
@@ -370,7 +407,7 @@ fn in_filter(model: &mut Model, mut input: Input, key: Key) -> Vec<Request> {
         match Filter::parse(input.value()) {
             Ok(filter) => {
                 model.filter_error = None;
-                model.set_filter(filter);
+                model.set_filter(filter, now);
             }
             Err(error) => model.filter_error = Some(Clean::new(error.to_string())),
         }
@@ -464,6 +501,20 @@ pub(super) fn edit(input: &mut Input, key: Key) {
         _ => return,
     };
     input.handle(request);
+}
+
+/// The request that makes the engine look at the host shown closely, if it does not yet.
+pub fn focus(model: &mut Model) -> Option<Request> {
+    let wanted = model.host_in_focus();
+    if wanted == model.focus_asked {
+        return None;
+    }
+    model.focus_asked = wanted;
+    match wanted.and_then(|id| model.latest(id).map(|row| row.view.clone())) {
+        Some(view) => model.history.look_at(&view),
+        None => model.focus = None,
+    }
+    Some(Request::Focus(wanted))
 }
 
 /// Puts out a word on the footer that is old enough. Gives whether anything changed.

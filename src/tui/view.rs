@@ -1,6 +1,7 @@
 //! Draws the model. Takes data and a buffer, gives nothing back; never sorts, filters or counts hosts.
 
 mod confirm;
+mod detail;
 mod footer;
 mod header;
 mod help;
@@ -15,15 +16,18 @@ use ratatui::buffer::Buffer;
 pub(super) use self::prompt::with_caret;
 use super::keymap::Keymap;
 use super::live;
-use super::model::{Model, Overlay};
+use super::model::{Model, Overlay, Screen};
 use super::paint::Brush;
-use super::theme::Theme;
+use super::theme::{Meaning, Theme};
 use crate::control::Mono;
 
 /// The least columns of a screen with a table.
 pub const LEAST_WIDTH: u16 = 60;
 /// The least rows.
 pub const LEAST_HEIGHT: u16 = 12;
+
+/// From this width on the cursor's host stands beside the table.
+pub const BESIDE_WIDTH: u16 = 140;
 
 /// All that a frame is made of.
 pub struct Scene<'a> {
@@ -83,18 +87,42 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
         return;
     }
     let width = area.width;
-    header::draw(scene, &mut brush.part(0, 0, width, layout.header));
-    if let Some(plot) = &scene.model.plot {
-        let mut body = brush.part(0, layout.header, width, area.height.saturating_sub(layout.header + 1));
-        live::draw(scene, &mut body, plot);
-    } else {
-        table_and_log(scene, &mut brush, layout);
+    let header = match scene.model.screen {
+        Screen::Host if scene.model.plot.is_none() => header_rows_of_others(area.height, layout),
+        Screen::Hosts | Screen::Host => layout.header,
+    };
+    header::draw(scene, &mut brush.part(0, 0, width, header));
+    let title = layout.header;
+    match (&scene.model.plot, scene.model.screen) {
+        (Some(plot), _) => {
+            let mut body = brush.part(0, header, width, area.height.saturating_sub(header + 1));
+            live::draw(scene, &mut body, plot);
+        }
+        (None, Screen::Hosts) => {
+            let hosts_height = 1 + layout.heading + layout.table;
+            let beside = if width >= BESIDE_WIDTH { width * 5 / 16 } else { 0 };
+            let left = width - beside;
+            hosts::draw(scene, &mut brush.part(0, title, left, hosts_height), layout.heading);
+            if beside > 0 {
+                let mut side = brush.part(left, title, beside, hosts_height);
+                for y in 0..hosts_height {
+                    side.text(0, y, scene.theme.glyphs.divider, Meaning::Rule);
+                }
+                detail::draw(scene, &mut side.part(1, 0, beside - 1, hosts_height), false);
+            }
+            let log_top = title + hosts_height;
+            log::draw(scene, &mut brush.part(0, log_top, width, layout.log_rule + layout.log), layout.log_rule > 0);
+        }
+        (None, Screen::Host) => {
+            let top = header_rows_of_others(area.height, layout);
+            detail::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + 1)), true);
+        }
     }
     footer::draw(scene, &mut brush.part(0, area.height - 1, width, 1));
     // The box leaves the header's first line and the footer free.
     let mut middle = brush.part(0, 1, width, area.height - 2);
     match &scene.model.overlay {
-        Overlay::None | Overlay::Filter { .. } => {}
+        Overlay::None | Overlay::Filter { .. } | Overlay::Command(_) => {}
         Overlay::Help { search } => help::draw(scene, &mut middle, search),
         Overlay::Legend => help::legend(scene, &mut middle),
         Overlay::Override { input, targets } => prompt::draw(scene, &mut middle, input, targets),
@@ -104,13 +132,9 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     }
 }
 
-/// The table of hosts, and the log below it.
-fn table_and_log(scene: &Scene<'_>, brush: &mut Brush<'_>, layout: Layout) {
-    let (title, width) = (layout.header, brush.width());
-    let hosts_height = 1 + layout.heading + layout.table;
-    hosts::draw(scene, &mut brush.part(0, title, width, hosts_height), layout.heading);
-    let log_top = title + hosts_height;
-    log::draw(scene, &mut brush.part(0, log_top, width, layout.log_rule + layout.log), layout.log_rule > 0);
+/// Rows of the header on the screens without a table: on low ones the state and the counts are enough.
+fn header_rows_of_others(height: u16, layout: Layout) -> u16 {
+    if height < 40 { layout.header.min(2) } else { layout.header }
 }
 
 /// A screen as lines of text, without styles: for documentation and tests.

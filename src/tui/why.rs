@@ -135,7 +135,7 @@ fn seconds(duration: Duration) -> String {
 }
 
 /// An outcome in words a person would use.
-fn outcome_words(outcome: Outcome) -> &'static str {
+pub fn outcome_words(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "ok",
         Outcome::NotModified => "304",

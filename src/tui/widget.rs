@@ -1,5 +1,6 @@
-//! Small pictures of figures: bars, columns, the windowed host table, the timeline.
+//! Small pictures of figures: bars, columns, dots over time, and the windowed host table.
 
 pub mod bars;
+pub mod dots;
 pub mod host_table;
 pub mod timeline;

@@ -86,6 +86,7 @@ fn dashboard_child() {
                 snapshots.blocking_send(Arc::new(snapshot)).expect("somebody watches");
             }
             Request::HideTimeline => {}
+            Request::Focus(_) | Request::Change { .. } => {}
             Request::Drain | Request::Stop => {
                 let in_time = handle.stop(PATIENCE);
                 std::process::exit(if in_time { 0 } else { 3 });

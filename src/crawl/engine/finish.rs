@@ -12,6 +12,7 @@ use crate::crawl::job::{Job, UNPROCESSED_MAX};
 use crate::journal::record::RequestRow;
 use crate::journal::timeline::bins::{Code, Key, latency_step};
 use crate::text::Clean;
+use crate::watch::Recent;
 
 /// What becomes of a URL after a request.
 enum Next {
@@ -401,6 +402,11 @@ impl Engine {
             capacity: grant.capacity,
             tokens: grant.tokens,
         };
+        if self.watcher.is_some() {
+            let path = Clean::new(&url[url::Position::BeforePath..url::Position::AfterQuery]);
+            let latency = done.since(grant.at);
+            self.recently.note(grant.host, Recent::Request { wall: row.time, path, status, outcome, latency });
+        }
         self.journal.request(row);
     }
 }

@@ -26,7 +26,7 @@ impl Engine {
     /// Takes a batch of URLs; `None` = all inputs are read.
     pub(super) fn take_batch(&mut self, batch: Option<Batch>) {
         let Some(batch) = batch else {
-            self.inputs = None;
+            self.inputs = self.more_inputs.pop_front();
             return;
         };
         for item in batch {
@@ -84,7 +84,8 @@ impl Engine {
 
     /// The pattern that keeps a URL from being fetched, if one does: one of an input, or a redirect's target.
     pub(super) fn excluded_by(&self, url: &Url) -> Option<String> {
-        let pattern = self.config.crawl.exclude.iter().find(|pattern| pattern.is_match(url.as_str()));
+        let mut patterns = self.config.crawl.exclude.iter().chain(&self.excluded);
+        let pattern = patterns.find(|pattern| pattern.is_match(url.as_str()));
         pattern.map(|pattern| pattern.as_str().to_owned())
     }
 
@@ -127,6 +128,8 @@ impl Engine {
             // The first one comes with the next snapshot.
             Some(Request::ShowTimeline) => self.timeline_shown = Some(Mono::ZERO),
             Some(Request::HideTimeline) => self.timeline_shown = None,
+            Some(Request::Change { ticket, change }) => self.change(ticket, change),
+            Some(Request::Focus(host)) => self.recently.look_at(host),
             Some(Request::Drain) => self.leave(Phase::Draining),
             Some(Request::Stop) => self.leave(Phase::Stopped),
             Some(Request::TerminalGone) => self.terminal_gone(),

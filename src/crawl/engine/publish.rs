@@ -10,7 +10,7 @@ use crate::journal::FORMAT_VERSION;
 use crate::journal::record::Event;
 use crate::journal::timeline::bins::{Bins, Key, Mark};
 use crate::text::Clean;
-use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
+use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Recent, Snapshot, Totals};
 
 /// Hosts whose concerns and lifetimes are looked at in one tick.
 const SWEEP_HOSTS: usize = 20_000;
@@ -50,13 +50,12 @@ impl Engine {
         let name = host.map(|host| self.hosts.name(host));
         let why = Clean::new(why);
         if is_for_the_log(what) {
-            self.log.push_back(LogLine {
-                wall,
-                at,
-                who,
-                host: name.clone().unwrap_or_default(),
-                text: line_of(what, &before, &after, &why),
-            });
+            let text = line_of(what, &before, &after, &why);
+            let line = LogLine { wall, at, who, host: name.clone().unwrap_or_default(), text };
+            if let (Some(host), true) = (host, self.watcher.is_some()) {
+                self.recently.note(host, Recent::Decision(line.clone()));
+            }
+            self.log.push_back(line);
             if self.log.len() > LOG_LINES_MAX {
                 self.log.pop_front();
             }
@@ -158,7 +157,8 @@ impl Engine {
 
     /// Whether a watcher would see something new.
     pub(super) fn has_news(&self) -> bool {
-        self.watcher.is_some() && (self.controller.has_changed() || !self.log.is_empty() || !self.answers.is_empty())
+        let new = self.controller.has_changed() || !self.log.is_empty() || !self.answers.is_empty();
+        self.watcher.is_some() && (new || self.recently.is_fresh())
     }
 
     /// Publishes a snapshot, if somebody watches, has taken the last one, and it is time.
@@ -207,6 +207,7 @@ impl Engine {
             answers: std::mem::take(&mut self.answers),
             notices: std::mem::take(&mut self.notices),
             timeline: self.timeline_if_due(now),
+            focus: self.recently.take(),
         }
     }
 
@@ -233,7 +234,7 @@ impl Engine {
             urls_pending: self.urls_pending(),
             inputs_read: self.inputs.is_none(),
             in_flight: self.controller.in_flight(),
-            concurrency: self.config.settings.concurrency,
+            concurrency: self.controller.concurrency(),
             requests: self.sent,
             rate_now: self.throughput.rate(now, 10),
             rate_15m: self.throughput.rate(now, 900),

@@ -172,3 +172,19 @@ fn case_119_a_pipe_or_a_dumb_terminal_shows_no_dashboard() {
         assert_eq!(can_show(term, keys, screen), shows, "{term:?} {keys} {screen}");
     }
 }
+
+#[test]
+fn copying_sends_base64_and_nothing_else() {
+    for (text, encoded) in
+        [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("a.test\u{1b}[2J", "YS50ZXN0XHgxYlsySg==")]
+    {
+        let memory = Memory::sized(80, 24);
+        let mut screen = Screen::new(memory.clone());
+        screen.copy(&Clean::new(text)).expect("memory");
+        assert_eq!(memory.take_written(), b"", "not before the screen is up");
+        screen.enter().expect("memory");
+        memory.take_written();
+        screen.copy(&Clean::new(text)).expect("memory");
+        assert_eq!(String::from_utf8(memory.take_written()).expect("ascii"), format!("\u{1b}]52;c;{encoded}\u{7}"));
+    }
+}

@@ -7,6 +7,8 @@ use crate::tui::sample;
 use crate::watch::HostRow;
 use std::collections::BTreeMap;
 
+mod commands;
+
 const NOW: Mono = Mono::from_nanos(1_000_000_000);
 
 fn keymap() -> Keymap {
@@ -106,6 +108,25 @@ fn wanted_15_the_override_prompt_parses_previews_and_sends() {
     let spec = OverrideSpec { rate: Some(Amount::Absolute(0.5)), capacity: None, lifetime: Lifetime::Default };
     assert_eq!(only(press(&mut model, "enter")), (Command::Override(spec), 1));
     assert!(matches!(model.overlay, Overlay::None));
+}
+
+#[test]
+fn enter_opens_the_host_and_esc_goes_back() {
+    let mut model = model();
+    press(&mut model, "enter");
+    assert_eq!(model.screen, Screen::Host);
+    assert_eq!(focus(&mut model), Some(Request::Focus(Some(HostId(2)))), "the engine looks at it, too");
+    assert_eq!(focus(&mut model), None, "it was told already");
+    press(&mut model, "> >");
+    assert_eq!(focus(&mut model), Some(Request::Focus(Some(HostId(3)))));
+    press(&mut model, "<");
+    assert_eq!((model.at, model.screen), (1, Screen::Host));
+    assert_eq!(only(press(&mut model, "p")), (Command::Pause(Lifetime::Default), 1), "acts as on the table");
+    press(&mut model, "esc");
+    assert_eq!((model.screen, model.at), (Screen::Hosts, 1));
+    assert_eq!(focus(&mut model), Some(Request::Focus(None)));
+    model.size = (160, 50);
+    assert_eq!(focus(&mut model), Some(Request::Focus(model.cursor)), "it stands beside the table");
 }
 
 #[test]

@@ -20,13 +20,27 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
         let x = brush.text(x, 0, &with_caret(input, glyphs), Meaning::Text) + 2;
         match &model.filter_error {
             Some(error) => brush.clean(x, 0, error, Meaning::Angry),
-            None => brush.text(x, 0, "part of a host, or a glob   Enter keeps   Esc drops", Meaning::Dim),
+            None => brush.text(
+                x,
+                0,
+                "is:angry  429>0  rate<0.5  *.example  ! not  | or   Enter keeps  Esc drops",
+                Meaning::Dim,
+            ),
+        };
+        return;
+    }
+    if let Overlay::Command(prompt) = &model.overlay {
+        let x = brush.text(1, 0, ":", Meaning::Key);
+        let x = brush.text(x, 0, &with_caret(&prompt.input, glyphs), Meaning::Text) + 2;
+        match &prompt.error {
+            Some(error) => brush.clean(x, 0, error, Meaning::Angry),
+            None => brush.text(x, 0, &crate::tui::update::preview(model, prompt, scene.now), Meaning::Dim),
         };
         return;
     }
     if let Some(note) = &model.note {
         let meaning = if note.trouble { Meaning::Angry } else { Meaning::Notice };
-        brush.text(1, 0, &end_cut(note.text.as_str(), room, glyphs.ellipsis), meaning);
+        brush.text(1, 0, &end_cut(&glyphs.spell(note.text.as_str()), room, glyphs.ellipsis), meaning);
         return;
     }
     if matches!(model.totals.phase, Phase::Finished | Phase::Stopped) {

@@ -32,12 +32,12 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, with_rule: bool) {
         brush.text(x, y, &middle_cut(host, host_width, glyphs.ellipsis), meaning);
         x += u16::try_from(host_width).unwrap_or(u16::MAX) + 1;
         let room = usize::from(brush.width().saturating_sub(x));
-        brush.text(x, y, &end_cut(line.text.as_str(), room, glyphs.ellipsis), Meaning::Text);
+        brush.text(x, y, &end_cut(&glyphs.spell(line.text.as_str()), room, glyphs.ellipsis), Meaning::Text);
     }
 }
 
 /// Who decided, in a word.
-const fn who(who: Who) -> (&'static str, Meaning) {
+pub(super) const fn who(who: Who) -> (&'static str, Meaning) {
     match who {
         Who::Controller => ("auto", Meaning::Text),
         Who::Operator => ("you", Meaning::Override),

@@ -17,6 +17,8 @@ use crate::tui::sample;
 use crate::tui::theme::{Depth, Surroundings};
 use crate::watch::{Phase, Snapshot};
 
+mod closely;
+
 fn keymap() -> Keymap {
     Keymap::with_overrides(&BTreeMap::new()).expect("built in")
 }
@@ -87,6 +89,7 @@ fn overlays(model: &Model) -> Vec<Overlay> {
         Overlay::Override { input: Input::new(String::from("0.5 for 2h")), targets: targets.clone() },
         Overlay::Override { input: Input::new(String::from("fast \u{202e}\u{1b}[2J")), targets: targets.clone() },
         Overlay::Filter { input: Input::new(String::from("gaz")) },
+        Overlay::Command(crate::tui::update::Prompt::new("rate 0.5 is:angry \u{202e}")),
         Overlay::Confirm(Question {
             lines: vec![Clean::new("12 hosts: reset to the original rate?"), Clean::new("a.test, b.test and more")],
             command: Command::Wake(WakeEven::Asked),
@@ -202,7 +205,11 @@ fn wanted_17_each_row_names_its_limiting_cause_on_the_screen() {
         for size in [(60, 12), (80, 24), (160, 50)] {
             let words_of =
                 text(&of_snapshot(Snapshot { changed: vec![row.clone()], ..sample::snapshot() }, size), size);
-            let line = words_of.lines().find(|line| line.contains("a.test ")).expect("a row").to_owned();
+            let line = words_of
+                .lines()
+                .find(|line| line.starts_with('▌') && line.contains("a.test "))
+                .expect("a row")
+                .to_owned();
             assert!(line.contains(words), "{limiting:?} at {size:?}: {line}");
         }
     }

@@ -74,9 +74,13 @@ impl Columns {
             columns.auto = 6;
             fixed += 14;
         }
+        if width >= 105 {
+            columns.flying = 3;
+            fixed += 4;
+        }
         if width >= 140 {
-            (columns.flying, columns.bucket) = (3, 10);
-            fixed += 4 + 4;
+            columns.bucket = 10;
+            fixed += 4;
         }
         let rest = width.saturating_sub(fixed);
         columns.host = (rest * 5 / 9).min(32);
@@ -163,7 +167,7 @@ fn draw_row(brush: &mut Brush<'_>, y: u16, row: &HostRow, columns: Columns, cont
 }
 
 /// The glyph before the name, and what it means.
-fn character(view: &HostView, glyphs: &GlyphSet) -> (&'static str, Meaning) {
+pub fn character(view: &HostView, glyphs: &GlyphSet) -> (&'static str, Meaning) {
     let (glyph, meaning) = match (view.concern.map(|concern| concern.kind), view.state) {
         (Some(ConcernKind::Stuck), _) => (glyphs.stuck, Meaning::Stuck),
         (Some(ConcernKind::Angry), _) => (glyphs.angry, Meaning::Angry),

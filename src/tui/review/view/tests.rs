@@ -177,7 +177,9 @@ fn keys_ask_for_what_they_say() {
     let mut model = model((80, 24));
     let (from, _) = model.cursor_span();
     assert!(matches!(press(&mut model, "enter")[..], [Effect::Log(at)] if at == from));
-    assert!(matches!(&press(&mut model, "/ k a n enter")[..], [Effect::Read(filter)] if filter.takes("news.kan.test")));
+    assert!(
+        matches!(&press(&mut model, "/ k a n enter")[..], [Effect::Read(filter)] if filter.takes_name("news.kan.test"))
+    );
     assert!(matches!(&press(&mut model, "esc")[..], [Effect::Read(filter)] if filter.is_empty()));
     assert!(matches!(press(&mut model, "5 j enter")[..], [Effect::Export(super::super::export::Export::Json)]));
     assert!(matches!(press(&mut model, "j enter")[..], [Effect::Export(super::super::export::Export::Svg)]));

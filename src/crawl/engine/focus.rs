@@ -1,0 +1,111 @@
+//! The host that a watcher looks at closely: its last requests and decisions.
+//!
+//! A ring of the last [`RING_MAX`] requests and decisions of all hosts is kept while somebody watches, so
+//! that a host has a past when it is looked at first; after that its own last [`FOCUS_MAX`] are kept.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::control::HostId;
+use crate::watch::{FOCUS_MAX, Focus, Recent};
+
+/// Requests and decisions of all hosts that are kept; the oldest go first.
+const RING_MAX: usize = 4096;
+
+/// What happened lately, and the host in focus.
+#[derive(Debug, Default)]
+pub(super) struct Recently {
+    ring: VecDeque<(HostId, Recent)>,
+    focus: Option<HostId>,
+    shown: VecDeque<Recent>,
+    /// The watcher has not seen the newest yet.
+    fresh: bool,
+}
+
+impl Recently {
+    /// Something happened to a host.
+    pub(super) fn note(&mut self, host: HostId, recent: Recent) {
+        if self.focus == Some(host) {
+            if self.shown.len() == FOCUS_MAX {
+                self.shown.pop_front();
+            }
+            self.shown.push_back(recent.clone());
+            self.fresh = true;
+        }
+        if self.ring.len() == RING_MAX {
+            self.ring.pop_front();
+        }
+        self.ring.push_back((host, recent));
+    }
+
+    /// Looks at a host, or at none.
+    pub(super) fn look_at(&mut self, host: Option<HostId>) {
+        self.focus = host;
+        let of_host = self.ring.iter().rev().filter(|(of, _)| Some(*of) == host);
+        self.shown = of_host.take(FOCUS_MAX).map(|(_, recent)| recent.clone()).collect();
+        self.shown.make_contiguous().reverse();
+        self.fresh = host.is_some();
+    }
+
+    /// Whether a watcher would see something new.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// What the watcher has not seen yet: all of it again, if anything is new.
+    pub(super) fn take(&mut self) -> Option<Arc<Focus>> {
+        if !std::mem::take(&mut self.fresh) {
+            return None;
+        }
+        let host = self.focus?;
+        Some(Arc::new(Focus { host, recent: self.shown.iter().cloned().collect() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Wall;
+    use crate::control::Outcome;
+    use crate::text::Clean;
+    use std::time::Duration;
+
+    fn request(number: usize) -> Recent {
+        Recent::Request {
+            wall: Wall(0),
+            path: Clean::new(format!("/{number}")),
+            status: Some(200),
+            outcome: Outcome::Ok,
+            latency: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_host_has_a_past_when_it_is_looked_at_first() {
+        let mut recently = Recently::default();
+        for number in 0..200 {
+            recently.note(HostId(number % 2), request(number as usize));
+        }
+        assert!(!recently.is_fresh() && recently.take().is_none(), "nobody looks");
+        recently.look_at(Some(HostId(1)));
+        let focus = recently.take().expect("fresh");
+        assert_eq!((focus.host, focus.recent.len()), (HostId(1), FOCUS_MAX));
+        assert_eq!(focus.recent.last(), Some(&request(199)), "the newest is last");
+        recently.note(HostId(0), request(200));
+        assert!(!recently.is_fresh(), "another host");
+        recently.note(HostId(1), request(201));
+        assert_eq!(recently.take().expect("fresh").recent.last(), Some(&request(201)));
+        recently.look_at(None);
+        assert!(recently.take().is_none());
+    }
+
+    #[test]
+    fn the_past_is_bounded() {
+        let mut recently = Recently::default();
+        recently.look_at(Some(HostId(0)));
+        for number in 0..2 * RING_MAX {
+            recently.note(HostId(0), request(number));
+        }
+        assert_eq!((recently.ring.len(), recently.shown.len()), (RING_MAX, FOCUS_MAX));
+    }
+}

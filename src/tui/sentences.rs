@@ -1,0 +1,192 @@
+//! What the detail of a host says in sentences: its state with the reason, its bucket, its rate.
+//!
+//! Words of our own and figures only, so the text is always safe to show.
+
+use crate::control::{ConcernKind, HoldReason, HostState, HostView, Limiting, Mono, Trend};
+
+use super::format::{age, countdown, rate, span};
+use super::why::outcome_words;
+
+/// The state in capitals, and what comes next because of what.
+pub fn state(view: &HostView, now: Mono) -> (&'static str, String) {
+    if let Some(pause) = view.pause {
+        let since = format!("by you, {} ago", age(now.since(pause.since)));
+        let until = match pause.until {
+            Some(until) => format!("; resumes by itself in {}", countdown(until.since(now))),
+            None => String::from("; until you resume it"),
+        };
+        return ("PAUSED", format!("{since}{until}"));
+    }
+    if let Some((hold, left)) = view.hold.zip(view.hold_left(now)) {
+        let word = if view.state == HostState::Block { "BLOCKED" } else { "BACKOFF" };
+        return (word, format!("resumes in {}  because {}", countdown(left), because(hold.reason)));
+    }
+    let word = match (view.concern.map(|concern| concern.kind), view.state) {
+        (Some(ConcernKind::Stuck), _) => "STUCK",
+        (_, HostState::Run) => "RUNNING",
+        (_, HostState::Wait) => "WAITING",
+        (_, HostState::Back) => "BACKOFF",
+        (_, HostState::Block) => "BLOCKED",
+        (_, HostState::Paused) => "PAUSED",
+        (_, HostState::Done) => "DONE",
+        (_, HostState::Idle) => "IDLE",
+    };
+    (word, limiting(view, now))
+}
+
+/// Why a host is held.
+fn because(reason: HoldReason) -> String {
+    match reason {
+        HoldReason::RetryAfter { asked, capped } => {
+            let capped = if capped { ", cut to retry_after_max" } else { "" };
+            format!("the server sent Retry-After: {}{capped}", asked.as_secs())
+        }
+        HoldReason::Throttled => String::from("it answered 429 without Retry-After; one probe then decides"),
+        HoldReason::Refused => String::from("it refused (403 or 401) again and again; one probe then decides"),
+        HoldReason::Network(outcome) => format!("of trouble on the way: {}", outcome_words(outcome)),
+        HoldReason::RobotsUnreachable => String::from("robots.txt cannot be had, which forbids everything"),
+    }
+}
+
+/// The one cause that limits it, as a sentence.
+fn limiting(view: &HostView, now: Mono) -> String {
+    match view.limiting {
+        Limiting::NoTokens if view.limiting_lane > 0 => format!("endpoint {} waits for tokens", view.limiting_lane),
+        Limiting::NoTokens => String::from("as fast as its bucket lets it"),
+        Limiting::Held => String::from("its hold is over, the next grant goes out"),
+        Limiting::RobotsDelay => match view.crawl_delay {
+            Some((delay, capped)) => {
+                let capped = if capped { " (capped)" } else { "" };
+                format!("robots.txt asks for {} between requests{capped}", span(delay))
+            }
+            None => String::from("robots.txt asks for a pause between requests"),
+        },
+        Limiting::RobotsPending => String::from("asks for robots.txt first"),
+        Limiting::Paused => String::from("paused by you"),
+        Limiting::Halted => String::from("the whole crawl is halted"),
+        Limiting::Connections => {
+            let slow = view.last_ok.map_or(String::from("none succeeded yet"), |at| {
+                format!("the last success was {} ago", age(now.since(at)))
+            });
+            format!("all {} connections are busy, {slow}", view.connections)
+        }
+        Limiting::NothingQueued if view.queued > 0 => String::from("every URL waits for its own retry"),
+        Limiting::NothingQueued => String::from("nothing is queued"),
+        Limiting::RequestLimit => String::from("its max_requests is used up"),
+        Limiting::GlobalRate => String::from("the global rate is used up"),
+    }
+}
+
+/// What the bucket's level means.
+pub fn bucket(view: &HostView, now: Mono) -> String {
+    let tokens = view.tokens_at(now);
+    let full = tokens >= view.effective.capacity - 1e-6;
+    match view.limiting {
+        Limiting::Paused => return String::from("fills, but nothing goes out while the host is paused"),
+        Limiting::Halted => return String::from("fills, but nothing goes out while the crawl is halted"),
+        _ if view.hold_left(now).is_some() => {
+            return String::from("fills, but no token is spent until the hold ends");
+        }
+        _ => {}
+    }
+    if full || tokens >= 1.0 {
+        let level = if full { "full" } else { "not empty" };
+        return match view.limiting {
+            Limiting::NothingQueued => format!("{level}: not rate-limited, there is no work"),
+            Limiting::Connections => {
+                format!("{level}: not rate-limited, waits for {} slow connections", view.in_flight)
+            }
+            Limiting::RobotsDelay => format!("{level}: not the bucket but the site's Crawl-delay spaces requests"),
+            Limiting::RobotsPending => format!("{level}: not rate-limited, waits for robots.txt"),
+            Limiting::GlobalRate => format!("{level}: not this bucket but the global rate limits"),
+            Limiting::RequestLimit => format!("{level}: not rate-limited, the host's request limit is reached"),
+            _ => format!("{level}: not rate-limited"),
+        };
+    }
+    if view.effective.rate > 0.0 {
+        let wait = (1.0 - tokens) / view.effective.rate;
+        format!("empty: rate-limited by us, next token in {wait:.1} s")
+    } else {
+        String::from("empty, and nothing fills it: the rate is 0")
+    }
+}
+
+/// How the controller sees it.
+pub fn controller(view: &HostView) -> String {
+    let (adaptive, original) = (view.adaptive.rate, view.original.rate);
+    let trend = match view.trend {
+        Trend::Up => "rising",
+        Trend::Down => "falling",
+        Trend::Level => "level",
+    };
+    if view.cold {
+        return format!("cold start: {}/s for its first requests, then the original", rate(view.effective.rate));
+    }
+    if adaptive >= original {
+        return String::from("nothing speaks against the original rate");
+    }
+    let percent = (adaptive / original.max(f64::MIN_POSITIVE) * 100.0).clamp(0.0, 100.0);
+    let refusals = match view.angry_recent {
+        0 => String::from("no refusal in 5 min"),
+        1 => String::from("1 refusal in 5 min"),
+        n => format!("{n} refusals in 5 min"),
+    };
+    format!("learned {percent:.0}% of the original, {trend}; {refusals}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Hold, Original, Pause};
+    use crate::tui::sample;
+    use std::time::Duration;
+
+    const NOW: Mono = sample::NOW;
+
+    #[test]
+    fn the_state_has_a_reason() {
+        let rows = sample::hosts();
+        let said = |index: usize| {
+            let (word, reason) = state(&rows[index].view, NOW);
+            format!("{word} {reason}")
+        };
+        assert_eq!(said(0), "RUNNING as fast as its bucket lets it");
+        assert_eq!(said(2), "STUCK all 4 connections are busy, the last success was 0s ago");
+        assert_eq!(said(3), "BACKOFF resumes in 01:58  because the server sent Retry-After: 120");
+        assert!(said(4).starts_with("BLOCKED resumes in 22:41  because it refused"));
+        assert_eq!(said(5), "WAITING robots.txt asks for 12 s between requests");
+        assert_eq!(said(6), "PAUSED by you, 30m ago; until you resume it");
+        assert_eq!(said(11), "DONE nothing is queued");
+        let mut view = sample::view(0);
+        view.pause = Some(Pause { since: NOW, until: Some(NOW.after_secs(90.0)) });
+        assert_eq!(state(&view, NOW).1, "by you, 0s ago; resumes by itself in 01:30");
+    }
+
+    #[test]
+    fn a_full_bucket_is_not_what_limits() {
+        let with = |limiting, tokens| {
+            let mut view = sample::view(0);
+            (view.limiting, view.tokens) = (limiting, tokens);
+            bucket(&view, NOW)
+        };
+        assert_eq!(with(Limiting::Connections, 4.0), "full: not rate-limited, waits for 1 slow connections");
+        assert_eq!(with(Limiting::NothingQueued, 4.0), "full: not rate-limited, there is no work");
+        assert_eq!(with(Limiting::NoTokens, 0.5), "empty: rate-limited by us, next token in 0.2 s");
+        assert_eq!(with(Limiting::Paused, 0.5), "fills, but nothing goes out while the host is paused");
+        let mut view = sample::view(0);
+        view.hold = Some(Hold { until: NOW.after_secs(9.0), since: NOW, reason: HoldReason::Throttled });
+        assert_eq!(bucket(&view, NOW), "fills, but no token is spent until the hold ends");
+        (view.hold, view.tokens, view.effective) = (None, 0.0, Original { rate: 0.0, capacity: 1.0 });
+        assert_eq!(bucket(&view, NOW.after(Duration::from_secs(9))), "empty, and nothing fills it: the rate is 0");
+    }
+
+    #[test]
+    fn the_controller_explains_itself() {
+        let mut view = sample::view(0);
+        assert_eq!(controller(&view), "nothing speaks against the original rate");
+        (view.adaptive.rate, view.trend, view.angry_recent) = (0.25, Trend::Down, 16);
+        assert_eq!(controller(&view), "learned 12% of the original, falling; 16 refusals in 5 min");
+        view.cold = true;
+        assert_eq!(controller(&view), "cold start: 2.00/s for its first requests, then the original");
+    }
+}

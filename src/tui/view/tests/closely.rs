@@ -1,0 +1,101 @@
+//! One host closely: as a screen of its own and beside the table.
+
+use super::*;
+use crate::tui::model::Screen;
+use crate::watch::{Focus, Recent};
+use std::sync::Arc;
+
+/// A model whose cursor is on `name`, with a past and a focus.
+pub(super) fn closely(name: &str, size: (u16, u16)) -> Model {
+    let mut snapshot = sample::snapshot();
+    snapshot.focus = Some(Arc::new(sample::focus()));
+    let mut model = of_snapshot(snapshot, size);
+    model.size = size;
+    let at = (0..12).find(|at| model.row_at(*at).is_some_and(|row| row.name.as_str() == name)).expect(name);
+    model.move_to(at);
+    for step in 0..30_u32 {
+        let mut view = model.row_at(at).expect("there").view.clone();
+        view.as_of = sample::NOW.after(Duration::from_secs(u64::from(step) * 60));
+        view.effective.rate = if step < 12 { 2.0 } else { 2.0 / f64::from(step - 10) };
+        view.total = [u64::from(step) * 100, 7, u64::from(step * step), 0, u64::from(step / 9)];
+        view.as_of = view.as_of.before(Duration::from_secs(1740));
+        if step == 0 {
+            model.history = crate::tui::history::History::default();
+        }
+        model.history.note(&view);
+    }
+    model.screen = Screen::Host;
+    model
+}
+
+#[test]
+fn the_detail_is_as_agreed() {
+    for size in [(60, 12), (80, 24), (100, 40), (160, 50)] {
+        let model = closely("api.gazet.test", size);
+        insta::assert_snapshot!(format!("detail_{}x{}", size.0, size.1), text(&model, size));
+    }
+    let model = closely("api.gazet.test", (80, 24));
+    let ascii = text_of(&buffer(&model, &theme("mono", Glyphs::Ascii), (80, 24)));
+    assert!(ascii.is_ascii(), "{ascii}");
+    insta::assert_snapshot!("detail_80x24_ascii", ascii);
+    insta::assert_snapshot!("detail_styles", styles(&buffer(&model, &theme("default", Glyphs::Unicode), (80, 24))));
+}
+
+#[test]
+fn the_detail_stands_beside_the_table_on_wide_screens() {
+    let mut model = closely("api.gazet.test", (160, 50));
+    model.screen = Screen::Hosts;
+    insta::assert_snapshot!("beside_160x50", text(&model, (160, 50)));
+    assert!(text(&model, (140, 40)).contains("─ ✗ api.gazet.test"));
+    assert!(!text(&model, (139, 40)).contains("─ ✗ api.gazet.test"));
+}
+
+#[test]
+fn the_counts_in_force_stand_above_the_detail() {
+    for size in [(60, 12), (80, 24), (139, 40), (160, 50)] {
+        let words = text(&closely("wiki.br.test", size), size);
+        for word in ["PAUSED 1", "OVERRIDE 1", "STUCK 1", "ANGRY 2"] {
+            assert!(words.contains(word), "{word} at {size:?}:\n{words}");
+        }
+    }
+}
+
+#[test]
+fn the_detail_says_what_to_do_and_why_nothing_moves() {
+    let words = text(&closely("forum.oldca.test", (80, 24)), (80, 24));
+    for part in ["STUCK  all 4 connections are busy", "suggested: ", "full: not rate-limited, waits for 4 slow"] {
+        assert!(words.contains(part), "{part}:\n{words}");
+    }
+}
+
+#[test]
+fn case_113_every_size_is_drawn_with_the_detail() {
+    let themes = [theme("default", Glyphs::Unicode), theme("mono", Glyphs::Ascii)];
+    for width in (1..=300).step_by(7).chain([59, 60, 61, 79, 80, 139, 140, 300]) {
+        for height in (1..=100).step_by(3).chain([11, 12, 13, 24, 40, 100]) {
+            let mut model = closely("api.gazet.test", (width, height));
+            for screen in [Screen::Host, Screen::Hosts] {
+                model.screen = screen;
+                let theme = &themes[usize::from(height) % 2];
+                buffer(&model, theme, (width, height));
+            }
+        }
+    }
+}
+
+#[test]
+fn case_117_case_118_no_path_leaves_its_cell() {
+    let mut model = closely("api.gazet.test", (80, 24));
+    let recent = NASTY.iter().map(|name| Recent::Request {
+        wall: Wall(0),
+        path: Clean::new(name),
+        status: None,
+        outcome: crate::control::Outcome::Timeout,
+        latency: Duration::MAX,
+    });
+    model.focus = Some(Arc::new(Focus { host: HostId(3), recent: recent.collect() }));
+    for size in [(60, 12), (80, 24), (160, 50)] {
+        let bytes = frame_bytes(&model, &theme("default", Glyphs::Unicode), size);
+        assert_eq!(foreign_controls(&bytes), Vec::<String>::new());
+    }
+}
