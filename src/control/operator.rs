@@ -353,7 +353,11 @@ fn skip(skipped: &mut Vec<(HostId, SkipReason)>, host: HostId, reason: SkipReaso
 fn describe_lifetime(lifetime: Lifetime) -> String {
     match lifetime {
         Lifetime::Default => String::new(),
-        Lifetime::For(lifetime) => format!(" for {} s", lifetime.as_secs()),
+        Lifetime::For(lifetime) => match lifetime.as_secs() {
+            secs if secs > 0 && secs.is_multiple_of(3600) => format!(" for {}h", secs / 3600),
+            secs if secs > 0 && secs.is_multiple_of(60) => format!(" for {}m", secs / 60),
+            secs => format!(" for {secs}s"),
+        },
     }
 }
 
