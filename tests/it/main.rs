@@ -8,6 +8,7 @@ mod fetch;
 mod journal;
 mod lab;
 mod licences;
+mod live_timeline;
 mod review;
 mod review_pty;
 mod scenario;

@@ -177,6 +177,8 @@ impl Engine {
 
     /// The last snapshot: tries once, the watcher may be gone.
     pub(super) fn publish_last(&mut self, now: Mono) {
+        // The whole timeline, however short ago the last one was.
+        self.timeline_shown = self.timeline_shown.map(|_| Mono::ZERO);
         let snapshot = self.snapshot(now);
         if let Some(watcher) = &self.watcher {
             let _ = watcher.try_send(Arc::new(snapshot));
