@@ -64,7 +64,7 @@ pub(super) fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Ve
         KeyCode::Char('+' | '=') => model.say("one column is one bin: there is nothing finer", now),
         KeyCode::Char('-') => plot.zoom_out(),
         KeyCode::Char('0') => plot.zoom = 0,
-        KeyCode::Char('m') => plot.scatter = !plot.scatter,
+        KeyCode::Char('m') => plot.kind = plot.kind.next(),
         KeyCode::Char('1') => return toggle(model),
         _ if keymap.action(key).is_some() => {
             model.say("that acts on hosts: esc goes back to them", now);
@@ -91,9 +91,8 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, plot: &Plot) {
         return;
     };
     let picture = Picture { bins, plot };
-    let what = if plot.scatter { "latency of whole answers" } else { "time × status" };
     let height = brush.height();
-    let rows = picture_rows(&picture, brush, what, "all hosts, live", height);
+    let rows = picture_rows(&picture, brush, "all hosts, live", height);
     if bins.is_empty() {
         return;
     }
@@ -134,7 +133,7 @@ pub(super) fn footer(scene: &Scene<'_>, brush: &mut Brush<'_>) {
     let keys = [
         (String::from("h l"), "move"),
         (String::from("+ - 0"), "zoom"),
-        (String::from("m"), "latency"),
+        (String::from("m"), "picture"),
         (String::from("Enter"), "log"),
         (scene.keymap.key_of(Action::Freeze), "freeze"),
         (scene.keymap.key_of(Action::Timeline), "hosts"),

@@ -3,6 +3,38 @@
 use crate::clock::Wall;
 use crate::journal::timeline::bins::Bins;
 
+/// What is drawn over time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    /// A row of dots a code.
+    #[default]
+    Codes,
+    /// Where latencies fell.
+    Latency,
+    /// Requests per second.
+    Rate,
+}
+
+impl Kind {
+    /// The next one.
+    pub fn next(self) -> Self {
+        match self {
+            Self::Codes => Self::Latency,
+            Self::Latency => Self::Rate,
+            Self::Rate => Self::Codes,
+        }
+    }
+
+    /// Words above the picture.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Codes => "time × status",
+            Self::Latency => "latency of whole answers",
+            Self::Rate => "requests a second",
+        }
+    }
+}
+
 /// Zoom, cursor and kind of picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Plot {
@@ -10,8 +42,8 @@ pub struct Plot {
     pub zoom: u32,
     /// Where the cursor is; `None` = at the newest, and it stays there.
     pub cursor: Option<Wall>,
-    /// Latency over time instead of codes over time.
-    pub scatter: bool,
+    /// What is drawn.
+    pub kind: Kind,
 }
 
 /// The bins that a picture shows. A cell is two columns of dots, a column is one bin or more.

@@ -11,6 +11,7 @@ mod headless;
 mod journal;
 mod lab;
 mod licences;
+mod live_timeline;
 mod pty;
 mod review;
 mod review_pty;

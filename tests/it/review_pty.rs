@@ -148,6 +148,24 @@ fn a_run_is_reviewed_and_the_terminal_restored() {
 }
 
 #[test]
+fn the_timeline_is_drawn_into_a_file_without_a_terminal() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    write_run(folder.path());
+    let review = |target: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_crawldeck"));
+        command.arg("review").arg(folder.path()).args(["--svg", target]).current_dir(folder.path());
+        command.output().expect("it runs")
+    };
+    let picture = String::from_utf8(review("-").stdout).expect("text");
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n") && picture.contains(">429"), "{picture}");
+    assert!(review("picture.svg").status.success());
+    assert_eq!(fs::read_to_string(folder.path().join("picture.svg")).expect("a file"), picture);
+    let refused = review(REQUESTS_FILE);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is part of the journal"));
+}
+
+#[test]
 fn two_runs_are_compared() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (one, other) = (folder.path().join("one"), folder.path().join("other"));

@@ -182,6 +182,8 @@ impl Engine {
 
     /// The last snapshot: the watcher may be gone, or stuck.
     pub(super) async fn publish_last(&mut self, now: Mono) {
+        // The whole timeline, however short ago the last one was.
+        self.timeline_shown = self.timeline_shown.map(|_| Mono::ZERO);
         let snapshot = Arc::new(self.snapshot(now));
         if let Some(watcher) = &self.watcher {
             let _ = tokio::time::timeout(LAST_SNAPSHOT_WITHIN, watcher.send(snapshot)).await;

@@ -7,6 +7,7 @@ use ratatui::layout::Rect;
 use super::*;
 use crate::config::Glyphs;
 use crate::text::Clean;
+use crate::tui::plot::Kind;
 use crate::tui::sample;
 use crate::tui::theme::{Depth, Surroundings, Theme};
 use crate::tui::view::{draw as draw_all, text_of};
@@ -59,7 +60,7 @@ fn the_live_timeline_at_its_sizes() {
 fn opening_asks_the_engine_and_closing_tells_it() {
     let mut model = model((80, 24));
     assert_eq!(press(&mut model, "h h + m"), []);
-    assert!(model.plot.is_some_and(|plot| plot.scatter && plot.zoom == 1 && plot.cursor.is_some()));
+    assert!(model.plot.is_some_and(|plot| plot.kind == Kind::Latency && plot.zoom == 1 && plot.cursor.is_some()));
     assert_eq!(press(&mut model, "p a R w"), [], "nothing acts on a host that is not seen");
     assert_eq!(press(&mut model, "enter"), [Request::HideTimeline]);
     assert!(model.plot.is_none() && model.timeline.is_none() && model.log_open);

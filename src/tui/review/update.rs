@@ -33,7 +33,7 @@ pub const KEYS: [(&str, &str, Scope); 18] = [
     ("+ - 0", "zoom", Scope::Timeline),
     ("/", "hosts", Scope::Both),
     ("Enter", "log", Scope::Timeline),
-    ("m", "latency", Scope::Timeline),
+    ("m", "picture", Scope::Timeline),
     ("j k", "move", Scope::List),
     ("s S", "sort, reverse", Scope::List),
     ("Enter", "choose", Scope::List),
@@ -168,7 +168,7 @@ fn on_timeline(model: &mut Review, key: Key, now: Mono) -> Vec<Effect> {
         KeyCode::Char('+' | '=') => model.say("one column is one bin: there is nothing finer", now),
         KeyCode::Char('-') => plot.zoom_out(),
         KeyCode::Char('0') => plot.zoom = 0,
-        KeyCode::Char('m') => plot.scatter = !plot.scatter,
+        KeyCode::Char('m') => plot.kind = plot.kind.next(),
         KeyCode::Enter => {
             model.say("reading the log …", now);
             return vec![Effect::Log(model.cursor_span().0)];

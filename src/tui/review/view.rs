@@ -9,6 +9,7 @@ use super::update::{KEYS, Scope};
 use crate::clock::Wall;
 use crate::tui::format::{count, end_cut, percent, rate, ratio, span};
 use crate::tui::paint::Brush;
+use crate::tui::plot::Kind;
 use crate::tui::theme::{Meaning, Theme};
 use crate::tui::view::{LEAST_HEIGHT, LEAST_WIDTH, with_caret};
 use crate::tui::widget::bars;
@@ -143,11 +144,10 @@ fn timeline(model: &Review, brush: &mut Brush<'_>) {
     let (width, height) = (brush.width(), brush.height());
     let picture = model.picture();
     let hosts = if model.filter.is_empty() { "all hosts" } else { model.filter.text().as_str() };
-    let what = if model.plot.scatter { "latency of whole answers" } else { "time × status" };
-    let rows = picture_rows(&picture, brush, what, hosts, height);
+    let rows = picture_rows(&picture, brush, hosts, height);
     let top = rows + 3;
     let rest = height.saturating_sub(top);
-    let rate_rows = if height + 3 >= TALL { 5.min(rest / 2) } else { 0 };
+    let rate_rows = if height + 3 >= TALL && model.plot.kind != Kind::Rate { 5.min(rest / 2) } else { 0 };
     if rate_rows > 1 {
         let mut part = brush.part(0, top, width, rate_rows);
         part.rule(0, "rate, requests/s", "");
@@ -162,12 +162,12 @@ fn timeline(model: &Review, brush: &mut Brush<'_>) {
 }
 
 /// Draws rule, rows and axis of a picture; gives how many rows of dots there are.
-pub(crate) fn picture_rows(picture: &Picture<'_>, brush: &mut Brush<'_>, what: &str, hosts: &str, height: u16) -> u16 {
+pub(crate) fn picture_rows(picture: &Picture<'_>, brush: &mut Brush<'_>, hosts: &str, height: u16) -> u16 {
     let width = brush.width();
     let glyphs = brush.theme().glyphs;
     let window = picture.window(width);
     let column = span_text(window.shown.saturating_mul(picture.bins.width()) / (2 * window.cells).max(1));
-    let what = if glyphs.braille { what.to_owned() } else { what.replace('×', glyphs.times) };
+    let what = picture.plot.kind.words().replace('×', glyphs.times);
     let left = format!("{what} {} {}", glyphs.dot, end_cut(hosts, 30, glyphs.ellipsis));
     brush.rule(0, &left, &format!("1 column of dots = {column}"));
     // Rule, axis, times; below it a rule and something to read.
@@ -175,14 +175,20 @@ pub(crate) fn picture_rows(picture: &Picture<'_>, brush: &mut Brush<'_>, what: &
     let below = (room / 3).clamp(2, 14);
     let most = room.saturating_sub(below).max(1);
     let codes = u16::try_from(picture.bins.codes().len()).unwrap_or(u16::MAX);
-    let rows = if picture.plot.scatter { most.min(9) } else { codes.clamp(1, most) };
+    let rows = match picture.plot.kind {
+        Kind::Codes => codes.clamp(1, most),
+        // A row of dots a step of latency.
+        Kind::Latency | Kind::Rate => most.min(9),
+    };
     let mut part = brush.part(0, 1, width, rows);
     if picture.bins.is_empty() {
         part.text(10, 0, "nothing to show yet", Meaning::Dim);
-    } else if picture.plot.scatter {
-        picture.scatter(&mut part);
     } else {
-        picture.codes(&mut part);
+        match picture.plot.kind {
+            Kind::Codes => picture.codes(&mut part),
+            Kind::Latency => picture.scatter(&mut part),
+            Kind::Rate => picture.rate(&mut part),
+        }
     }
     picture.axis(&mut brush.part(0, 1 + rows, width, 2));
     rows

@@ -12,6 +12,7 @@ use crate::journal::timeline::entry::LogScan;
 use crate::journal::timeline::{Ended, Progress, Timeline};
 use crate::text::Clean;
 use crate::tui::key::Key;
+use crate::tui::plot::Kind;
 use crate::tui::review::model::LogView;
 use crate::tui::review::update::{self, Effect};
 use crate::tui::theme::{Depth, Surroundings};
@@ -139,6 +140,10 @@ fn latency_as_a_scatter() {
     let mut model = model((80, 24));
     press(&mut model, "m");
     insta::assert_snapshot!("scatter_80x24", text(&model));
+    press(&mut model, "m");
+    insta::assert_snapshot!("rate_80x24", text(&model));
+    press(&mut model, "m");
+    assert_eq!(model.plot.kind, Kind::Codes);
 }
 
 #[test]
@@ -220,7 +225,7 @@ fn case_113_every_size_is_drawn_with_every_tab() {
             for (index, (tab, _)) in Tab::ALL.into_iter().enumerate() {
                 model.tab = tab;
                 model.help = index == 1;
-                model.plot.scatter = index % 2 == 0;
+                model.plot.kind = [Kind::Codes, Kind::Latency, Kind::Rate][index % 3];
                 model.log = (index == 4).then(LogView::default);
                 model.prompt = (index == 5).then(Default::default);
                 model.plot.zoom = u32::from(width % 5);
