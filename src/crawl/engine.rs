@@ -18,8 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::exchange::Fetch;
 use super::frontier::Frontier;
@@ -47,7 +45,7 @@ const LOCAL_REST: Duration = Duration::from_secs(1);
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// Why a URL of a host with `max_requests` is not sent.
 const SPENT: &str = "the host's max_requests is reached";
-/// Cancelled workers may take so long to end.
+/// Aborted workers may take so long to end.
 const TASKS_WITHIN: Duration = Duration::from_secs(1);
 /// Wall time is set anew when it differs by so much from what monotonic time says, in microseconds.
 const WALL_DRIFT_MICROS: u64 = 1_000;
@@ -110,7 +108,6 @@ pub struct Engine {
     excluded: Vec<regex::Regex>,
     requests: Option<mpsc::Receiver<Request>>,
     finished_out: mpsc::Receiver<Finished>,
-    tasks: TaskTracker,
     in_flight: dispatch::InFlight,
     watcher: Option<mpsc::Sender<Arc<Snapshot>>>,
     frame: Duration,
@@ -160,7 +157,6 @@ impl Engine {
             excluded: Vec::new(),
             requests: Some(requests),
             finished_out,
-            tasks: TaskTracker::new(),
             in_flight: dispatch::InFlight::default(),
             watcher,
             frame,
@@ -186,7 +182,7 @@ impl Engine {
             now,
             wall_origin: origin_of(now, clock.wall()),
             robots_gate: std::collections::HashMap::new(),
-            desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in, cancel: CancellationToken::new() }),
+            desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in }),
             config,
             clock,
         }
@@ -296,10 +292,8 @@ impl Engine {
     /// Requeues what is in flight, writes the end into the journal and closes it.
     async fn end(mut self) -> RunEnd {
         let now = self.tick();
-        self.desk.cancel.cancel();
-        self.tasks.close();
-        // Cancelled tasks end at their next turn; nothing that they do takes longer.
-        let _ = tokio::time::timeout(TASKS_WITHIN, self.tasks.wait()).await;
+        // Aborted tasks end at their next turn; nothing that they do takes longer.
+        let _ = tokio::time::timeout(TASKS_WITHIN, self.in_flight.abort()).await;
         while let Ok(one) = self.finished_out.try_recv() {
             self.finish_late(now, one);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use tokio::task::JoinHandle;
 use url::Url;
 
 use super::{Engine, SPENT};
@@ -27,6 +28,8 @@ pub(super) struct Flight {
     pub(super) url: Url,
     /// From when the URL was due to the grant, milliseconds.
     pub(super) wait_ms: f64,
+    /// The worker.
+    task: JoinHandle<()>,
 }
 
 /// Requests in flight by ticket; at most `concurrency`.
@@ -37,10 +40,25 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    fn put(&mut self, flight: Flight) -> u64 {
+    /// A number that no other flight has.
+    fn ticket(&mut self) -> u64 {
         self.issued += 1;
-        self.flights.insert(self.issued, flight);
         self.issued
+    }
+
+    fn put(&mut self, ticket: u64, flight: Flight) {
+        self.flights.insert(ticket, flight);
+    }
+
+    /// Aborts all workers and waits until they have ended. What they reported before is reported.
+    pub(super) async fn abort(&mut self) {
+        for flight in self.flights.values() {
+            flight.task.abort();
+        }
+        for flight in self.flights.values_mut() {
+            // An abort is no failure, and a panic was caught inside.
+            let _ = (&mut flight.task).await;
+        }
     }
 
     /// Takes a flight that ended.
@@ -143,11 +161,12 @@ impl Engine {
         }
         let wait_ms = now.secs_since(job.due) * 1e3;
         let request = FetchRequest { url: url.clone(), kind };
-        let ticket = self.in_flight.put(Flight { grant, job, url, wait_ms });
+        let ticket = self.in_flight.ticket();
+        let task = tokio::spawn(worker::run(self.desk.clone(), ticket, request));
+        self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, task });
         self.sent += 1;
         self.throughput.sent(now);
         let spent = self.count_request(grant.host);
-        self.tasks.spawn(worker::run(self.desk.clone(), ticket, request));
         self.sync(grant.host, grant.lane);
         if spent {
             self.skip_all(grant.host, SPENT);

@@ -386,7 +386,7 @@ impl Engine {
 
     /// The row of one wire request.
     pub(super) fn row(&mut self, flight: &Flight, outcome: Outcome, status: Option<u16>, bytes: u64, done: Mono) {
-        let Flight { grant, job, url, wait_ms } = flight;
+        let Flight { grant, job, url, wait_ms, .. } = flight;
         let row = RequestRow {
             time: self.wall_at(grant.at),
             host: self.hosts.name(grant.host),
