@@ -8,6 +8,7 @@ mod help;
 mod hosts;
 mod leave;
 mod log;
+mod logbook;
 mod prompt;
 mod too_small;
 
@@ -87,7 +88,7 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     let width = area.width;
     let header = match scene.model.screen {
         Screen::Hosts => layout.header,
-        Screen::Host => header_rows_of_others(area.height, layout),
+        Screen::Host | Screen::Log => header_rows_of_others(area.height, layout),
     };
     header::draw(scene, &mut brush.part(0, 0, width, header));
     let title = layout.header;
@@ -106,6 +107,10 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
             }
             let log_top = title + hosts_height;
             log::draw(scene, &mut brush.part(0, log_top, width, layout.log_rule + layout.log), layout.log_rule > 0);
+        }
+        Screen::Log => {
+            let top = header_rows_of_others(area.height, layout);
+            logbook::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + 1)));
         }
         Screen::Host => {
             let top = header_rows_of_others(area.height, layout);

@@ -130,6 +130,28 @@ fn enter_opens_the_host_and_esc_goes_back() {
 }
 
 #[test]
+fn the_log_leads_to_the_host_and_acts_on_none() {
+    let mut model = model();
+    press(&mut model, "2");
+    assert_eq!(model.screen, Screen::Log);
+    assert_eq!(press(&mut model, "p o [ ] a R space A"), [], "no host is under the cursor here");
+    assert!(matches!(model.overlay, Overlay::None));
+    assert_eq!(press(&mut model, "w"), [], "asks who, wakes nobody");
+    assert_eq!(model.logbook.who(), "auto");
+    press(&mut model, "esc e");
+    let selected = |model: &Model| model.logbook.selected(&model.log).map(|(_, (_, line))| line.host.to_string());
+    assert_eq!(selected(&model).as_deref(), Some("forum.oldca.test"), "the alert");
+    press(&mut model, "/ o v e r r i d e enter");
+    assert_eq!(selected(&model).as_deref(), Some("img.atla.test"));
+    model.set_filter(Filter::parse("is:stuck").expect("valid"), NOW);
+    press(&mut model, "enter");
+    let name = model.row_at(model.at).map(|row| row.name.to_string());
+    assert_eq!((model.screen, name.as_deref()), (Screen::Host, Some("img.atla.test")), "a filter does not hide it");
+    press(&mut model, "2 esc esc");
+    assert_eq!(model.screen, Screen::Hosts);
+}
+
+#[test]
 fn a_server_s_wait_is_ended_only_after_a_question() {
     let mut model = model();
     select(&mut model, "api.gazet.test");
