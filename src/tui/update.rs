@@ -2,6 +2,7 @@
 
 mod command;
 mod in_log;
+mod mouse;
 
 use std::time::Duration;
 
@@ -28,6 +29,10 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
     model.order.hold_still(now);
     if key == Key::ctrl('c') {
         return interrupt(model, now);
+    }
+    if matches!(key.code, KeyCode::Click(..) | KeyCode::WheelUp | KeyCode::WheelDown) {
+        mouse::act(model, key.code, now);
+        return Vec::new();
     }
     // These two work in prompts as well, unless they were bound to a key that types.
     let types = matches!(key.code, KeyCode::Char(_)) && !key.ctrl && !key.alt;

@@ -28,6 +28,11 @@ pub const LEAST_HEIGHT: u16 = 12;
 /// From this width on the cursor's host stands beside the table.
 pub const BESIDE_WIDTH: u16 = 140;
 
+/// Columns of the table on a screen of this width.
+pub fn table_width(width: u16) -> u16 {
+    if width >= BESIDE_WIDTH { width - width / 16 * 5 } else { width }
+}
+
 /// All that a frame is made of.
 pub struct Scene<'a> {
     /// What the screen knows.
@@ -95,8 +100,8 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     match scene.model.screen {
         Screen::Hosts => {
             let hosts_height = 1 + layout.heading + layout.table;
-            let beside = if width >= BESIDE_WIDTH { width * 5 / 16 } else { 0 };
-            let left = width - beside;
+            let left = table_width(width);
+            let beside = width - left;
             hosts::draw(scene, &mut brush.part(0, title, left, hosts_height), layout.heading);
             if beside > 0 {
                 let mut side = brush.part(left, title, beside, hosts_height);

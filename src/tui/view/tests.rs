@@ -19,6 +19,7 @@ use crate::watch::{Phase, Snapshot};
 
 mod closely;
 mod logbook;
+mod session;
 
 fn keymap() -> Keymap {
     Keymap::with_overrides(&BTreeMap::new()).expect("built in")
