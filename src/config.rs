@@ -22,7 +22,7 @@ use crate::control::{Original, Settings};
 pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
 pub use hosts::{ENDPOINTS_MAX, HOSTS_MAX};
 pub use load::{DEFAULT_CONFIG, Environment, FILE_MAX, KeyCheck, Outside, Overrides};
-pub use sections::{CONCURRENCY_RANGE, THEMES};
+pub use sections::{CONCURRENCY_RANGE, THEMES, is_theme_file};
 
 /// What to do when the terminal vanishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

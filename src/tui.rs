@@ -7,6 +7,7 @@
 //! * [`terminal`] — enters and leaves the terminal, writes frames; [`input`] — reads keys; [`key`] — their names.
 //! * [`keymap`] — actions and keys; [`spec`] — what the override prompt understands; [`filter`] — which hosts;
 //!   [`command_line`] — the same verbs in words.
+//! * [`log_screen`] — which lines of the log.
 //! * [`order`] — which host stands where; [`why`] — what its row says; [`sentences`] — what its detail says;
 //!   [`history`] — how it was.
 //! * [`theme`], [`paint`], [`widget`], [`mod@format`] — how things look; [`picture`] — a frame as SVG.
@@ -21,6 +22,7 @@ pub mod input;
 pub mod key;
 pub mod keymap;
 mod live;
+pub mod log_screen;
 pub mod model;
 pub mod order;
 pub mod paint;

@@ -27,7 +27,7 @@ pub(super) const BUDGET_RANGE: RangeInclusive<u32> = 0..=100_000;
 /// Requests; 0 = no limit.
 pub(super) const REQUESTS_RANGE: RangeInclusive<u64> = 0..=1_000_000_000_000;
 /// The themes that exist.
-pub const THEMES: [&str; 4] = ["auto", "default", "light", "mono"];
+pub const THEMES: [&str; 6] = ["auto", "default", "light", "mono", "high-contrast", "colour-blind"];
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -171,6 +171,11 @@ pub(super) fn ui(section: Option<Section<'_>>, ui: &mut UiConfig, settings: &mut
     section.finish();
 }
 
+/// Whether `theme` names a file, not one of [`THEMES`].
+pub fn is_theme_file(theme: &str) -> bool {
+    theme.ends_with(".toml") || theme.contains('/')
+}
+
 /// `[keys]`: the names are the actions', so whoever knows the actions checks them.
 pub(super) fn keys(top: &mut Section<'_>, config: &mut Config, check: KeyCheck<'_>) {
     let read = |action: &str, value: &DeValue<'_>| {
@@ -207,7 +212,8 @@ fn only_false(reason: &'static str) -> impl Fn(&DeValue<'_>) -> Result<(), Strin
 fn theme(value: &DeValue<'_>) -> Result<String, String> {
     let usable = THEMES.map(|theme| format!("\"{theme}\"")).join(" or ");
     let Some(typed) = value.as_str() else { return Err(wrong_type(value, &usable)) };
-    if THEMES.contains(&typed) {
+    // A file of one's own is read when the screen begins.
+    if THEMES.contains(&typed) || crate::config::is_theme_file(typed) {
         return Ok(typed.to_owned());
     }
     Err(match nearest(typed, THEMES) {

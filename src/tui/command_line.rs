@@ -9,13 +9,13 @@ use std::time::Duration;
 use super::filter::{Filter, nearest};
 use super::spec;
 use crate::clock::Wall;
-use crate::config::THEMES;
+use crate::config::{THEMES, is_theme_file};
 use crate::control::{Command, Lifetime, WakeEven};
 use crate::text::Clean;
 use crate::watch::Change;
 
 /// Every verb with what it takes and what it does, in the order of completion.
-pub const VERBS: [(&str, &str); 18] = [
+pub const VERBS: [(&str, &str); 19] = [
     ("rate", "0.5|x0.5|+25% [HOSTS] [for 2h]"),
     ("capacity", "10 [HOSTS] [for 2h]"),
     ("pause", "[30m] [HOSTS]"),
@@ -33,7 +33,8 @@ pub const VERBS: [(&str, &str); 18] = [
     ("note", "TEXT into the journal"),
     ("print", "this screen into the run folder"),
     ("set", "fps 2"),
-    ("theme", "default|light|mono|..."),
+    ("theme", "default|light|mono|...|FILE.toml"),
+    ("mouse", "on|off"),
 ];
 
 /// For whom a command is.
@@ -128,7 +129,7 @@ pub fn parse(text: &str, wall: Wall) -> Result<Line, LineError> {
             let fps = rest.strip_prefix("fps").and_then(|value| value.trim().parse().ok());
             fps.filter(|fps| (1..=60).contains(fps)).map(Line::Fps).ok_or_else(|| usage(word))
         }
-        "theme" if THEMES.contains(&rest) => Ok(Line::Theme(rest.to_owned())),
+        "theme" if THEMES.contains(&rest) || is_theme_file(rest) => Ok(Line::Theme(rest.to_owned())),
         "theme" => Err(LineError::Argument(Clean::new(format!("theme: choose {}", THEMES.join(", "))))),
         "mouse" => match rest {
             "on" => Ok(Line::Mouse(true)),

@@ -2,7 +2,8 @@
 //!
 //! The bytes are decoded here, not by the terminal library: its `poll` spins for ever once the terminal
 //! has hung up, and it holds back a key that arrives together with a change of size. This decoder only
-//! ever sees bytes that were read; it waits for nothing. Mouse reports and unknown sequences are
+//! ever sees bytes that were read; it waits for nothing. What the mouse says is a key, too;
+//! moves, releases and unknown sequences are
 //! swallowed whole, so that none of their letters acts as a key.
 
 use std::fmt;
@@ -47,6 +48,12 @@ pub enum KeyCode {
     PageDown,
     /// A function key, from 1.
     F(u8),
+    /// The mouse's left button went down at this column and row, from 0.
+    Click(u16, u16),
+    /// The wheel, one notch.
+    WheelUp,
+    /// The wheel, one notch.
+    WheelDown,
 }
 
 /// A key press. Shift is part of the character.
@@ -279,6 +286,11 @@ fn csi(bytes: &[u8]) -> Front {
     }
     let used = end + 3;
     let parameters = bytes.get(..end).unwrap_or_default();
+    if let Some(report) = parameters.strip_prefix(b"<") {
+        // Only presses do something; releases end with a small letter.
+        let pressed = bytes.get(end) == Some(&b'M');
+        return Front::Whole(mouse(report).filter(|_| pressed), used);
+    }
     let mut numbers = parameters.split(|byte| *byte == b';').map(|field| {
         field
             .iter()
@@ -294,6 +306,19 @@ fn csi(bytes: &[u8]) -> Front {
         _ => None,
     };
     Front::Whole(code.map(|code| Key { code, ctrl: modifiers & 4 != 0, alt: modifiers & 2 != 0 }), used)
+}
+
+/// What a report of the mouse says: button, column and row from 1, separated by `;`.
+fn mouse(report: &[u8]) -> Option<Key> {
+    let mut numbers = report.split(|byte| *byte == b';');
+    let mut number = || std::str::from_utf8(numbers.next()?).ok()?.parse::<u16>().ok();
+    let (button, column, row) = (number()?, number()?, number()?);
+    Some(Key::plain(match button {
+        0 => KeyCode::Click(column.checked_sub(1)?, row.checked_sub(1)?),
+        64 => KeyCode::WheelUp,
+        65 => KeyCode::WheelDown,
+        _ => return None,
+    }))
 }
 
 /// The key that a single letter after `ESC O` (or at a sequence's end) means.
@@ -357,9 +382,26 @@ mod tests {
 
     #[test]
     fn foreign_sequences_press_no_key() {
-        for bytes in [&b"\x1b[<0;10;20M"[..], b"\x1b[M !!", b"\x1b[200~", b"\x1b[24;80R", b"\x1b[I", b"\x1b[?62;c"] {
+        for bytes in [
+            &b"\x1b[<0;10;20m"[..],
+            b"\x1b[<35;10;20M",
+            b"\x1b[<0;0;1M",
+            b"\x1b[<0;1M",
+            b"\x1b[M !!",
+            b"\x1b[200~",
+            b"\x1b[24;80R",
+            b"\x1b[I",
+            b"\x1b[?62;c",
+        ] {
             assert_eq!(names(bytes), Vec::<String>::new(), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn the_mouse_clicks_and_turns_its_wheel() {
+        let mut decoder = Decoder::default();
+        let keys = decoder.push(b"\x1b[<0;10;20M\x1b[<64;1;1M\x1b[<65;1;1M\x1b[<0;99999;1M");
+        assert_eq!(keys, [KeyCode::Click(9, 19), KeyCode::WheelUp, KeyCode::WheelDown].map(Key::plain));
     }
 
     #[test]

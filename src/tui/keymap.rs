@@ -46,6 +46,7 @@ pub enum Action {
     PrevHost,
     NextHost,
     Hosts,
+    LogScreen,
     Log,
     Timeline,
     Legend,

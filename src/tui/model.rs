@@ -11,6 +11,7 @@ use tui_input::Input;
 
 use super::filter::Filter;
 use super::history::History;
+use super::log_screen::LogScreen;
 use super::order::Order;
 use super::plot::Plot;
 use super::spec;
@@ -37,6 +38,8 @@ pub enum Screen {
     Hosts,
     /// The cursor's host closely.
     Host,
+    /// The decisions.
+    Log,
 }
 
 /// What lies over the table, if anything.
@@ -153,6 +156,8 @@ pub struct Model {
     pub note: Option<Note>,
     /// The newest log lines, oldest first.
     pub log: VecDeque<LogLine>,
+    /// The log as a screen.
+    pub logbook: LogScreen,
     /// Log lines that came since the log was last opened.
     pub unseen: usize,
     /// The log takes half of the screen.
@@ -222,7 +227,12 @@ impl Model {
             // The first selection is what stands first, not what came first.
             self.order.sort(&self.rows);
         }
-        self.unseen = if self.log_open { 0 } else { self.unseen.saturating_add(snapshot.log.len()) };
+        self.logbook.came += snapshot.log.len() as u64;
+        self.unseen = if self.log_open || self.screen == Screen::Log {
+            0
+        } else {
+            self.unseen.saturating_add(snapshot.log.len())
+        };
         for line in snapshot.log {
             if self.log.len() == LOG_MAX {
                 self.log.pop_front();

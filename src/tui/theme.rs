@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
 
-use crate::config::Glyphs as GlyphChoice;
+use crate::config::{Glyphs as GlyphChoice, THEMES, is_theme_file};
 
 /// What a style stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -108,8 +108,16 @@ impl Surroundings {
 #[derive(Debug, thiserror::Error)]
 pub enum ThemeError {
     /// No such theme.
-    #[error("unknown theme `{0}`; choose auto, default, light or mono")]
+    #[error("unknown theme `{0}`; choose {list} or name a file.toml", list = THEMES.join(", "))]
     Unknown(String),
+    /// The file cannot be read.
+    #[error("theme file {file} cannot be read: {cause}")]
+    File {
+        /// Which.
+        file: String,
+        /// Why.
+        cause: String,
+    },
     /// The embedded file is broken.
     #[error("theme `{name}` cannot be read: {cause}")]
     Broken {
@@ -140,17 +148,35 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// The theme `name` (`auto`, `default`, `light`, `mono`) with the glyphs chosen.
+    /// The theme `name` (one of [`THEMES`], or a file) with the glyphs chosen. What a file does not name looks
+    /// as in the default theme.
     pub fn load(name: &str, glyphs: GlyphChoice, around: Surroundings) -> Result<Self, ThemeError> {
         let name = if around.no_color { "mono" } else { name };
+        let default = include_str!("../../assets/themes/default.toml");
+        let own = match is_theme_file(name) {
+            true => Some(read_own(name)?),
+            false => None,
+        };
         let text = match name {
-            "auto" | "default" => include_str!("../../assets/themes/default.toml"),
+            _ if own.is_some() => default,
+            "auto" | "default" => default,
+            "high-contrast" => include_str!("../../assets/themes/high-contrast.toml"),
+            "colour-blind" => include_str!("../../assets/themes/colour-blind.toml"),
             "light" => include_str!("../../assets/themes/light.toml"),
             "mono" => include_str!("../../assets/themes/mono.toml"),
             other => return Err(ThemeError::Unknown(other.to_owned())),
         };
         let broken = |cause: String| ThemeError::Broken { name: name.to_owned(), cause };
-        let raw: BTreeMap<String, RawStyle> = toml::from_str(text).map_err(|error| broken(error.to_string()))?;
+        let read = |text: &str| -> Result<BTreeMap<String, RawStyle>, ThemeError> {
+            toml::from_str(text).map_err(|error| broken(error.to_string()))
+        };
+        let mut raw = read(text)?;
+        for (word, style) in own.map(|own| read(&own)).transpose()?.unwrap_or_default() {
+            if !raw.contains_key(&word) {
+                return Err(broken(format!("`{word}` is nothing that is styled")));
+            }
+            raw.insert(word, style);
+        }
         let mut styles = [Style::new(); Meaning::ALL.len()];
         for (slot, (_, word)) in styles.iter_mut().zip(Meaning::ALL) {
             let style = raw.get(word).ok_or_else(|| broken(format!("no style for `{word}`")))?;
@@ -179,6 +205,19 @@ impl Theme {
     pub fn style(&self, meaning: Meaning) -> Style {
         self.styles.get(meaning as usize).copied().unwrap_or_default()
     }
+}
+
+/// The largest theme file, in bytes.
+const OWN_MAX: u64 = 64 * 1024;
+
+/// Reads a theme file of one's own.
+fn read_own(file: &str) -> Result<String, ThemeError> {
+    let failed = |cause: String| ThemeError::File { file: file.to_owned(), cause };
+    let found = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?;
+    if !found.is_file() || found.len() > OWN_MAX {
+        return Err(failed(format!("it is no plain file of at most {OWN_MAX} bytes")));
+    }
+    std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))
 }
 
 /// A style for this depth of colour.
@@ -366,7 +405,7 @@ mod tests {
 
     #[test]
     fn every_theme_has_every_meaning_at_every_depth() {
-        for name in ["auto", "default", "light", "mono"] {
+        for name in THEMES {
             for depth in [Depth::Sixteen, Depth::Indexed, Depth::True] {
                 Theme::load(name, GlyphChoice::Auto, Surroundings { depth, ..UTF8 }).expect(name);
             }
@@ -381,6 +420,30 @@ mod tests {
             assert_eq!(theme.style(meaning).fg, None, "{word}");
         }
         assert!(theme.style(Meaning::Selected).add_modifier.contains(Modifier::REVERSED));
+    }
+
+    #[test]
+    fn a_theme_can_be_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("mine.toml");
+        let load = |text: &str| {
+            std::fs::write(&file, text).expect("written");
+            Theme::load(&file.to_string_lossy(), GlyphChoice::Auto, UTF8)
+        };
+        let theme = load("angry = { fg = \"#ff00ff\", bold = true }").expect("loads");
+        assert_eq!(theme.style(Meaning::Angry).fg, Some(Color::Rgb(255, 0, 255)));
+        let default = Theme::load("default", GlyphChoice::Auto, UTF8).expect("loads");
+        assert_eq!(theme.style(Meaning::Back), default.style(Meaning::Back), "what it does not name is as ever");
+        for (text, words) in [
+            ("angri = {}", "`angri` is nothing that is styled"),
+            ("angry = { fg = \"pinkish\" }", "`pinkish` is no colour"),
+            ("angry = {", "cannot be read"),
+        ] {
+            let error = load(text).expect_err(text).to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let missing = Theme::load("no-such.toml", GlyphChoice::Auto, UTF8).expect_err("missing").to_string();
+        assert!(missing.starts_with("theme file no-such.toml cannot be read"), "{missing}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Keys become changes of the model and requests to the engine. Pure: no I/O, no clock, no terminal.
 
 mod command;
+mod in_log;
+mod mouse;
 
 use std::time::Duration;
 
@@ -28,6 +30,10 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
     model.order.hold_still(now);
     if key == Key::ctrl('c') {
         return interrupt(model, now);
+    }
+    if matches!(key.code, KeyCode::Click(..) | KeyCode::WheelUp | KeyCode::WheelDown) {
+        mouse::act(model, key.code, now);
+        return Vec::new();
     }
     // These two work in prompts as well, unless they were bound to a key that types.
     let types = matches!(key.code, KeyCode::Char(_)) && !key.ctrl && !key.alt;
@@ -73,6 +79,11 @@ pub fn interrupt(model: &mut Model, now: Mono) -> Vec<Request> {
 
 /// Does what a key of the hosts screen asks for.
 pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
+    if model.screen == Screen::Log
+        && let Some(requests) = in_log::act(model, action, now)
+    {
+        return requests;
+    }
     let last = model.order.shown.len().saturating_sub(1);
     let (at, page) = (model.at, model.page.max(1));
     match action {
@@ -141,12 +152,13 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
         }
         Action::Open => {
             if model.cursor.is_some() {
-                model.screen = Screen::Host;
+                show(model, Screen::Host, now);
             }
         }
         Action::PrevHost => model.move_to(at.saturating_sub(1)),
         Action::NextHost => model.move_to(at.saturating_add(1).min(last)),
-        Action::Hosts => model.screen = Screen::Hosts,
+        Action::Hosts => show(model, Screen::Hosts, now),
+        Action::LogScreen => show(model, Screen::Log, now),
         Action::Log => {
             model.log_open = !model.log_open;
             model.unseen = 0;
@@ -168,6 +180,18 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
     Vec::new()
 }
 
+/// Shows another screen. The log counts as looked at when it is left.
+fn show(model: &mut Model, screen: Screen, now: Mono) {
+    if model.screen == Screen::Log && screen != Screen::Log {
+        let wall = model.wall(now);
+        model.logbook.look(wall);
+    }
+    if screen == Screen::Log {
+        model.unseen = 0;
+    }
+    model.screen = screen;
+}
+
 /// Ctrl-Z does nothing, and says why.
 fn why_no_suspend(model: &mut Model, now: Mono) {
     model.say("ctrl-z is off: it would stop every fetch with the screen; f freezes the view, ! halts the crawl", now);
@@ -177,7 +201,7 @@ fn why_no_suspend(model: &mut Model, now: Mono) {
 /// the marks.
 fn back(model: &mut Model, now: Mono) {
     if model.screen != Screen::Hosts {
-        model.screen = Screen::Hosts;
+        show(model, Screen::Hosts, now);
     } else if !model.filter.is_empty() {
         model.set_filter(Filter::default(), now);
     } else if !model.marks.is_empty() {
@@ -384,6 +408,9 @@ fn in_override(model: &mut Model, mut input: Input, targets: Vec<HostId>, key: K
 
 /// The filter prompt filters as one types; the last valid filter stays on an error.
 fn in_filter(model: &mut Model, mut input: Input, key: Key, now: Mono) -> Vec<Request> {
+    if model.screen == Screen::Log {
+        return in_log::in_filter(model, input, key);
+    }
     match key.code {
         KeyCode::Esc => {
             model.filter_error = None;

@@ -8,6 +8,7 @@ mod help;
 mod hosts;
 mod leave;
 mod log;
+mod logbook;
 mod prompt;
 mod too_small;
 
@@ -28,6 +29,11 @@ pub const LEAST_HEIGHT: u16 = 12;
 
 /// From this width on the cursor's host stands beside the table.
 pub const BESIDE_WIDTH: u16 = 140;
+
+/// Columns of the table on a screen of this width.
+pub fn table_width(width: u16) -> u16 {
+    if width >= BESIDE_WIDTH { width - width / 16 * 5 } else { width }
+}
 
 /// All that a frame is made of.
 pub struct Scene<'a> {
@@ -88,8 +94,8 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     }
     let width = area.width;
     let header = match scene.model.screen {
-        Screen::Host if scene.model.plot.is_none() => header_rows_of_others(area.height, layout),
-        Screen::Hosts | Screen::Host => layout.header,
+        Screen::Host | Screen::Log if scene.model.plot.is_none() => header_rows_of_others(area.height, layout),
+        Screen::Hosts | Screen::Host | Screen::Log => layout.header,
     };
     header::draw(scene, &mut brush.part(0, 0, width, header));
     let title = layout.header;
@@ -100,8 +106,8 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
         }
         (None, Screen::Hosts) => {
             let hosts_height = 1 + layout.heading + layout.table;
-            let beside = if width >= BESIDE_WIDTH { width * 5 / 16 } else { 0 };
-            let left = width - beside;
+            let left = table_width(width);
+            let beside = width - left;
             hosts::draw(scene, &mut brush.part(0, title, left, hosts_height), layout.heading);
             if beside > 0 {
                 let mut side = brush.part(left, title, beside, hosts_height);
@@ -112,6 +118,10 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
             }
             let log_top = title + hosts_height;
             log::draw(scene, &mut brush.part(0, log_top, width, layout.log_rule + layout.log), layout.log_rule > 0);
+        }
+        (None, Screen::Log) => {
+            let top = header_rows_of_others(area.height, layout);
+            logbook::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + 1)));
         }
         (None, Screen::Host) => {
             let top = header_rows_of_others(area.height, layout);

@@ -201,6 +201,46 @@ fn the_timeline_is_asked_for_shown_and_left() {
 }
 
 #[test]
+fn wanted_19_a_filter_and_marks_choose_the_hosts_of_an_act() {
+    let mut terminal = Terminal::start(&[]);
+    terminal.until("the table", |screen| screen.contains("hosts 12"));
+    terminal.press("/is:agry");
+    terminal.until("the error", |screen| screen.contains("did you mean `is:angry`?"));
+    terminal.press("\x15is:angry\r");
+    terminal.until("the filter", |screen| screen.contains("filter is:angry") && screen.contains("2 shown"));
+    terminal.press("A");
+    terminal.until("the marks", |screen| screen.contains("2 marked"));
+    terminal.press("p");
+    terminal.until("the answer", |screen| screen.contains("told Pause(Default) for 2"));
+    terminal.press("\x1b");
+    terminal.until("all hosts", |screen| screen.contains("no filter"));
+    terminal.press(":rate 0.5 state:back for 2h\r");
+    terminal.until("the answer", |screen| screen.contains("told Override") && screen.contains("Absolute(0.5)"));
+    terminal.press(":pau\t30m is:tail\r");
+    terminal.until("the answer", |screen| screen.contains("told Pause(For(1800s)) for 1"));
+}
+
+#[test]
+fn enter_opens_a_host_and_the_log_leads_to_another() {
+    let mut terminal = Terminal::start(&[]);
+    terminal.until("the table", |screen| screen.contains("hosts 12"));
+    terminal.press("\r");
+    terminal.until("the host", |screen| screen.contains("STUCK  all 4 connections are busy"));
+    terminal.press(">");
+    terminal.until("the next host", |screen| screen.contains("✗ www.courtxx.test") && screen.contains("2 of 12"));
+    terminal.press("2");
+    terminal.until("the log", |screen| screen.contains("log · 3 entries · following"));
+    terminal.press("j\r");
+    terminal.until("the line's host", |screen| screen.contains("! forum.oldca.test") && screen.contains("esc back"));
+    terminal.press("\x1b");
+    terminal.until("the table again", |screen| screen.contains("hosts 12"));
+    terminal.press("y");
+    terminal.until("the answer", |screen| screen.contains("copied forum.oldca.test"));
+    let copied = b"\x1b]52;c;Zm9ydW0ub2xkY2EudGVzdA==\x07";
+    assert!(terminal.bytes.windows(copied.len()).any(|window| window == copied), "base64 and nothing else");
+}
+
+#[test]
 fn case_113_a_resize_is_followed() {
     let mut terminal = Terminal::start(&[]);
     terminal.until("the table", |screen| screen.contains("hosts 12"));

@@ -130,6 +130,53 @@ fn enter_opens_the_host_and_esc_goes_back() {
 }
 
 #[test]
+fn the_log_leads_to_the_host_and_acts_on_none() {
+    let mut model = model();
+    press(&mut model, "2");
+    assert_eq!(model.screen, Screen::Log);
+    assert_eq!(press(&mut model, "p o [ ] a R space A"), [], "no host is under the cursor here");
+    assert!(matches!(model.overlay, Overlay::None));
+    assert_eq!(press(&mut model, "w"), [], "asks who, wakes nobody");
+    assert_eq!(model.logbook.who(), "auto");
+    press(&mut model, "esc e");
+    let selected = |model: &Model| model.logbook.selected(&model.log).map(|(_, (_, line))| line.host.to_string());
+    assert_eq!(selected(&model).as_deref(), Some("forum.oldca.test"), "the alert");
+    press(&mut model, "/ o v e r r i d e enter");
+    assert_eq!(selected(&model).as_deref(), Some("img.atla.test"));
+    model.set_filter(Filter::parse("is:stuck").expect("valid"), NOW);
+    press(&mut model, "enter");
+    let name = model.row_at(model.at).map(|row| row.name.to_string());
+    assert_eq!((model.screen, name.as_deref()), (Screen::Host, Some("img.atla.test")), "a filter does not hide it");
+    press(&mut model, "2 esc esc");
+    assert_eq!(model.screen, Screen::Hosts);
+}
+
+#[test]
+fn the_mouse_selects_and_sorts_and_acts_on_nothing() {
+    use crate::tui::key::Decoder;
+    let (mut model, keymap) = (model(), keymap());
+    let send = |model: &mut Model, bytes: &str| {
+        for pressed in Decoder::default().push(bytes.as_bytes()) {
+            assert_eq!(key(model, pressed, &keymap, NOW), []);
+        }
+    };
+    // At 80×24 the header has five lines, then the title and the headings: the fourth row is line 11 from 1.
+    send(&mut model, "\u{1b}[<0;10;11M\u{1b}[<0;10;11m");
+    assert_eq!(model.at, 3);
+    send(&mut model, "\u{1b}[<65;1;1M");
+    assert_eq!(model.at, 6);
+    send(&mut model, "\u{1b}[<64;1;1M\u{1b}[<64;1;1M\u{1b}[<64;1;1M");
+    assert_eq!(model.at, 0);
+    send(&mut model, "\u{1b}[<0;6;7M");
+    assert_eq!((model.order.by, model.order.reversed), (SortKey::Host, false), "on the heading HOST");
+    send(&mut model, "\u{1b}[<0;6;7M");
+    assert!(model.order.reversed);
+    press(&mut model, "o");
+    send(&mut model, "\u{1b}[<0;10;9M\u{1b}[<2;10;9M\u{1b}[<0;999;999M");
+    assert!(matches!(model.overlay, Overlay::Override { .. }), "not through a prompt");
+}
+
+#[test]
 fn a_server_s_wait_is_ended_only_after_a_question() {
     let mut model = model();
     select(&mut model, "api.gazet.test");

@@ -6,7 +6,7 @@ use super::Scene;
 use super::prompt::with_caret;
 use crate::tui::format::end_cut;
 use crate::tui::keymap::Action;
-use crate::tui::model::Overlay;
+use crate::tui::model::{Overlay, Screen};
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
 use crate::watch::Phase;
@@ -20,6 +20,9 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
         let x = brush.text(x, 0, &with_caret(input, glyphs), Meaning::Text) + 2;
         match &model.filter_error {
             Some(error) => brush.clean(x, 0, error, Meaning::Angry),
+            None if model.screen == Screen::Log => {
+                brush.text(x, 0, "words of a line, ! not   Enter keeps  Esc drops", Meaning::Dim)
+            }
             None => brush.text(
                 x,
                 0,
@@ -49,7 +52,33 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
         brush.text(x, 0, " leaves", Meaning::Notice);
         return;
     }
+    if model.screen == Screen::Log {
+        log_keys(scene, brush);
+        return;
+    }
     keys(scene, brush);
+}
+
+/// What keys do on the log.
+fn log_keys(scene: &Scene<'_>, brush: &mut Brush<'_>) {
+    let words = [
+        (Action::Open, "the host"),
+        (Action::Filter, "filter"),
+        (Action::Wake, "who"),
+        (Action::NextAlert, "next alert"),
+        (Action::Copy, "copy"),
+        (Action::Back, "back"),
+        (Action::Help, "help"),
+    ];
+    let mut x = 1;
+    for (action, word) in words {
+        let key = scene.keymap.key_of(action);
+        if usize::from(x) + key.width() + word.width() + 2 > usize::from(brush.width()) {
+            return;
+        }
+        x = brush.text(x, 0, &key, Meaning::Key) + 1;
+        x = brush.text(x, 0, word, Meaning::Text) + 2;
+    }
 }
 
 /// As many actions as fit, in the order of the keymap; help always.

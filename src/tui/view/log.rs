@@ -6,6 +6,7 @@ use crate::tui::format::{count, end_cut, middle_cut};
 use crate::tui::keymap::Action;
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
+use crate::watch::LogLine;
 
 /// Draws the rule (if asked for) and as many lines as fit.
 pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, with_rule: bool) {
@@ -19,21 +20,27 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, with_rule: bool) {
         let verb = if model.log_open { "less" } else { "expand" };
         brush.rule(0, &left, &format!("{} {verb}", scene.keymap.key_of(Action::Log)));
     }
+    for (y, line) in (top..brush.height()).zip(model.log.iter().rev()) {
+        line_words(brush, y, line, false);
+    }
+}
+
+/// One line: when, by whom (if asked for, and from 100 columns on), which host, what.
+pub(super) fn line_words(brush: &mut Brush<'_>, y: u16, line: &LogLine, with_who: bool) {
+    let glyphs = brush.theme().glyphs;
     let wide = brush.width() >= 100;
     let host_width = if wide { 24 } else { 18 };
-    for (y, line) in (top..brush.height()).zip(model.log.iter().rev()) {
-        let mut x = brush.text(1, y, &line.wall.time_of_day(), Meaning::Dim) + 1;
-        let (word, meaning) = who(line.who);
-        if wide {
-            brush.text(x, y, word, meaning);
-            x += 6;
-        }
-        let host = if line.host.as_str().is_empty() { glyphs.none } else { line.host.as_str() };
-        brush.text(x, y, &middle_cut(host, host_width, glyphs.ellipsis), meaning);
-        x += u16::try_from(host_width).unwrap_or(u16::MAX) + 1;
-        let room = usize::from(brush.width().saturating_sub(x));
-        brush.text(x, y, &end_cut(&glyphs.spell(line.text.as_str()), room, glyphs.ellipsis), Meaning::Text);
+    let mut x = brush.text(1, y, &line.wall.time_of_day(), Meaning::Dim) + 1;
+    let (word, meaning) = who(line.who);
+    if wide || with_who {
+        brush.text(x, y, word, meaning);
+        x += 6;
     }
+    let host = if line.host.as_str().is_empty() { glyphs.none } else { line.host.as_str() };
+    brush.text(x, y, &middle_cut(host, host_width, glyphs.ellipsis), meaning);
+    x += u16::try_from(host_width).unwrap_or(u16::MAX) + 1;
+    let room = usize::from(brush.width().saturating_sub(x));
+    brush.text(x, y, &end_cut(&glyphs.spell(line.text.as_str()), room, glyphs.ellipsis), Meaning::Text);
 }
 
 /// Who decided, in a word.

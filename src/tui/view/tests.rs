@@ -18,6 +18,8 @@ use crate::tui::theme::{Depth, Surroundings};
 use crate::watch::{Phase, Snapshot};
 
 mod closely;
+mod logbook;
+mod session;
 
 fn keymap() -> Keymap {
     Keymap::with_overrides(&BTreeMap::new()).expect("built in")

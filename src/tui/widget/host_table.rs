@@ -7,6 +7,7 @@ use crate::clock::Wall;
 use crate::control::{ConcernKind, HostId, HostState, HostView, Limiting, Mono, Trend};
 use crate::tui::format::{count_in, countdown, middle_cut, rate, ratio};
 use crate::tui::model::Model;
+use crate::tui::order::SortKey;
 use crate::tui::paint::Brush;
 use crate::tui::theme::{GlyphSet, Meaning};
 use crate::tui::why;
@@ -86,6 +87,32 @@ impl Columns {
         columns.host = (rest * 5 / 9).min(32);
         columns.why = rest - columns.host;
         columns
+    }
+}
+
+impl Columns {
+    /// What a click on the heading at column `x` sorts by.
+    pub fn sort_key_at(self, x: u16) -> Option<SortKey> {
+        // In the order of the headings: width with the gap after it.
+        let wide = |width: u16, gap: u16| if width > 0 { width + gap } else { 0 };
+        let columns = [
+            (LEAD, Some(SortKey::Attention)),
+            (self.host + 1, Some(SortKey::Host)),
+            (wide(self.state, 1), Some(SortKey::Attention)),
+            (wide(self.bucket, 0), Some(SortKey::Rate)),
+            (RATE + 1, Some(SortKey::Rate)),
+            (wide(self.auto, 1) * 2, None),
+            (self.codes + 1, Some(SortKey::Errors)),
+            (self.hold + 1, Some(SortKey::Hold)),
+            (wide(self.flying, 1), None),
+            (wide(self.queue, 1), Some(SortKey::Queue)),
+        ];
+        let mut end = 0;
+        let found = columns.into_iter().find(|(width, _)| {
+            end += width;
+            x < end
+        });
+        found.map_or(Some(SortKey::Attention), |(_, by)| by)
     }
 }
 
