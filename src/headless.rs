@@ -121,6 +121,7 @@ fn progress(totals: &Totals) -> String {
 /// What the crawl is doing, in a word; in capitals if a human should look.
 fn word(totals: &Totals) -> &'static str {
     match totals.phase {
+        Phase::Finished if totals.urls_pending > 0 => "drained",
         Phase::Finished => "finished",
         Phase::Stopped => "stopped",
         Phase::Draining => "draining",

@@ -35,6 +35,8 @@ const RESERVED_DESCRIPTORS: u64 = 32;
 const SCREEN_WITHIN: Duration = Duration::from_secs(1);
 /// The last words get so long to reach whoever may not read them.
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
+/// Signals are looked at so often while the last words are waited for.
+const SLICE: Duration = Duration::from_millis(100);
 /// What anything writes to standard error while the screen is up.
 const STRAY_OUTPUT: &str = "crawldeck.log";
 
@@ -88,7 +90,11 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         &config.crawl.user_agent,
         config.hosts.clone().into(),
         clock.clone(),
-        FetcherOptions { idle_per_host: idle_per_host as usize, ..FetcherOptions::default() },
+        // Where descriptors are few, none is kept for a connection that nobody uses.
+        FetcherOptions {
+            idle_per_host: if sockets < config.settings.concurrency { 0 } else { idle_per_host as usize },
+            ..FetcherOptions::default()
+        },
     )
     .map_err(usage)?;
     let inputs = input::spawn(sources).map_err(usage)?;
@@ -163,7 +169,8 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         by_interrupt |= ui.is_interrupted();
         ui.stop(SCREEN_WITHIN);
     }
-    let waits = Waits { for_reader: !by_interrupt && !isatty(std::io::stderr()), stopped };
+    // With a screen nobody hears signals any more: nothing is waited for.
+    let waits = Waits { for_reader: !screen && !by_interrupt && !isatty(std::io::stderr()), stopped };
     if let Some(status) = status {
         waits.until_dropped(&status);
     }
@@ -232,12 +239,14 @@ struct Waits {
 impl Waits {
     /// Until the thread that writes has dropped its side.
     fn until_dropped(&self, said: &Receiver<()>) {
-        // Nothing is ever sent: what ends the wait is that the other side is gone, or time.
-        loop {
+        // Nothing is ever sent: what ends the wait is that the other side is gone, or time. The slices are for a
+        // signal that comes meanwhile: the first bounds the wait, a second ends it.
+        let mut waited = Duration::ZERO;
+        while let Err(RecvTimeoutError::Timeout) = said.recv_timeout(SLICE) {
+            waited += SLICE;
             let patient = self.for_reader && !self.stopped.is_asked();
-            match said.recv_timeout(LAST_WORDS_WITHIN) {
-                Err(RecvTimeoutError::Timeout) if patient => {}
-                _ => return,
+            if self.stopped.without_drain() || (!patient && waited >= LAST_WORDS_WITHIN) {
+                return;
             }
         }
     }

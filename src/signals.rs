@@ -95,6 +95,9 @@ async fn heed(targets: SignalTargets, Signals(signals): Signals) {
             Some(()) = stop.recv() => {
                 if let Some(ui) = &ui {
                     ui.suspend(SUSPEND_WITHIN);
+                } else if rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpgrp()) {
+                    // No shell is there that could continue us: the kernel would drop the signal, too.
+                    continue;
                 }
                 // Handled, the signal no longer stops by itself. An error would mean there is no such process.
                 let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);

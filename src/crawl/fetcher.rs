@@ -87,7 +87,7 @@ pub enum FetcherError {
 /// What a fetcher may be told beside the configuration.
 #[derive(Clone)]
 pub struct FetcherOptions {
-    /// Idle connections kept to one host, 1 or more: the most `connections` of any host is of use.
+    /// Idle connections kept to one host: the most `connections` of any host is of use; 0 = none.
     pub idle_per_host: usize,
     /// Over how long `min_body_rate` is averaged.
     pub rate_window: Duration,

@@ -1,6 +1,7 @@
 //! Grants become requests: the frontier's next job, its robots.txt first, then a worker.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use url::Url;
@@ -17,6 +18,9 @@ use crate::text::Clean;
 
 /// URLs that robots.txt forbids and one grant passes over, before other hosts get their turn.
 const DENIED_PER_GRANT: usize = 1_000;
+/// Behind a bucket that http and https share, a URL whose robots.txt is on its way is looked at again after this:
+/// the other scheme goes on meanwhile.
+const MIXED_ASKS_AGAIN: Duration = Duration::from_secs(1);
 /// Grants in one turn, before messages are looked at again.
 const GRANTS_PER_TURN: usize = 512;
 
@@ -124,6 +128,10 @@ impl Engine {
                     self.send(now, grant, job, robots_url);
                     return;
                 }
+                Decision::Pending if self.hosts.is_mixed(host) => {
+                    let due = now.after(MIXED_ASKS_AGAIN);
+                    self.frontier.push_delayed(host, lane, Job { due, ..job });
+                }
                 Decision::Pending => {
                     self.frontier.push_front(host, lane, job);
                     self.robots_gate.insert(Authority::of(&url), host);
@@ -156,7 +164,9 @@ impl Engine {
             // Nothing else goes to the host whose rules these are, until they are known.
             if let Some(owner) = authority.robots_url().and_then(|url| self.host_of(&url)) {
                 self.robots_gate.insert(authority, owner);
-                self.gate(now, owner);
+                if !self.hosts.is_mixed(owner) {
+                    self.gate(now, owner);
+                }
             }
         }
         let wait_ms = now.secs_since(job.due) * 1e3;

@@ -62,8 +62,7 @@ impl Engine {
             verdict: reply.verdict,
             retry_after: reply.retry_after,
             latency,
-            // A certificate says nothing about what the same host serves over http.
-            unprocessed: reply.unprocessed || (mixed && reply.verdict == Verdict::Failed(Outcome::Tls)),
+            unprocessed: reply.unprocessed || (mixed && is_of_its_scheme(flight.job.kind(), reply.verdict)),
         };
         let judgement = self.controller.answer(now, &answer);
         let outcome = judgement.outcome;
@@ -408,6 +407,16 @@ impl Engine {
             self.recently.note(grant.host, Recent::Request { wall: row.time, path, status, outcome, latency });
         }
         self.journal.request(row);
+    }
+}
+
+/// Whether a failure behind a bucket that http and https share may be one scheme's alone: a certificate says
+/// nothing about http, and a robots.txt that cannot be reached is waited for by its own URLs.
+fn is_of_its_scheme(kind: RequestKind, verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Failed(Outcome::Tls) => true,
+        Verdict::Failed(Outcome::Connect | Outcome::Timeout | Outcome::ConnectionReset) => kind == RequestKind::Robots,
+        Verdict::Failed(_) | Verdict::Status(_) => false,
     }
 }
 

@@ -226,7 +226,8 @@ impl Engine {
     pub(super) fn totals(&mut self, now: Mono) -> Totals {
         let outlook = self.controller.outlook();
         // While inputs come in, and when all is over, there is nothing to foresee.
-        let tells_eta = self.inputs.is_none() && matches!(self.phase, Phase::Running | Phase::Draining);
+        let moves = matches!(self.phase, Phase::Running | Phase::Draining) && self.local_rest <= now;
+        let tells_eta = moves && self.inputs.is_none();
         Totals {
             phase: self.phase,
             counts: self.controller.counts(),
