@@ -16,7 +16,7 @@ use super::summary::{HostSummary, Summary, Tally};
 use crate::clock::Wall;
 use crate::control::{Mono, Outcome, Value, What, Who};
 use crate::text::Clean;
-use bins::{Bins, Code, Key, Mark, latency_step};
+use bins::{Bins, Code, Key, Mark};
 use entry::{Entry, Kept};
 
 pub use follow::{Follow, Progress};
@@ -141,10 +141,7 @@ impl Timeline {
             return;
         }
         let code = Code::of(status, outcome);
-        self.bins.request(time, code, u32::try_from(host).unwrap_or(u32::MAX));
-        if let (Code::Status(_), Some(step)) = (code, latency_step(latency_ms)) {
-            self.bins.add(time, Key::Latency(step));
-        }
+        self.bins.request(time, code, u32::try_from(host).unwrap_or(u32::MAX), latency_ms);
     }
 
     /// Takes a decision.

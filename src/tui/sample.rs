@@ -146,8 +146,8 @@ pub fn timeline() -> Bins {
             110 => (bins::Code::Failed(Outcome::Dns), 4),
             _ => (bins::Code::Status(200), 0),
         };
-        bins.request(at, code, host);
-        bins.add(at, Key::Latency(u8::try_from(8 + spread % 9 + i64::from(stormy) * 8).unwrap_or(0)));
+        let latency = 20.0 + (spread % 9) as f64 * 25.0 + if stormy { 3_000.0 } else { 0.0 };
+        bins.request(at, code, host, latency);
     }
     let marks = [(2_700, Mark::Concern), (3_100, Mark::Override), (3_400, Mark::Undo), (5_600, Mark::Pause)];
     for (second, mark) in marks {

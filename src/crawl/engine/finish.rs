@@ -10,7 +10,7 @@ use crate::crawl::address::{Authority, fingerprint};
 use crate::crawl::exchange::Reply;
 use crate::crawl::job::{Job, UNPROCESSED_MAX};
 use crate::journal::record::RequestRow;
-use crate::journal::timeline::bins::{Code, Key, latency_step};
+use crate::journal::timeline::bins::Code;
 use crate::text::Clean;
 use crate::watch::Recent;
 
@@ -38,10 +38,7 @@ impl Engine {
     /// Counts an answer for the timeline, by when it was asked for.
     fn count_over_time(&mut self, flight: &Flight, status: Option<u16>, outcome: Outcome, latency: Duration) {
         let (sent, code) = (self.wall_at(flight.grant.at), Code::of(status, Some(outcome)));
-        self.timeline.request(sent, code, flight.grant.host.0);
-        if let (Code::Status(_), Some(step)) = (code, latency_step(latency.as_secs_f64() * 1e3)) {
-            self.timeline.add(sent, Key::Latency(step));
-        }
+        self.timeline.request(sent, code, flight.grant.host.0, latency.as_secs_f64() * 1e3);
     }
 
     pub(super) fn finish(&mut self, now: Mono, finished: Finished) {

@@ -233,6 +233,8 @@ pub struct Bins {
     places: Vec<u8>,
     codes: usize,
     worst: Vec<Worst>,
+    /// When the bin last counted into begins, and which it is: neighbours fall into it, too.
+    near: Option<(i64, usize)>,
 }
 
 impl Default for Bins {
@@ -245,6 +247,7 @@ impl Default for Bins {
             places: vec![u8::MAX; KEYS],
             codes: 0,
             worst: Vec::new(),
+            near: None,
         }
     }
 }
@@ -253,6 +256,11 @@ impl Bins {
     /// Counts one.
     pub fn add(&mut self, at: Wall, key: Key) {
         let bin = self.bin_for(at);
+        self.add_to(bin, key);
+    }
+
+    /// Counts one in a bin.
+    fn add_to(&mut self, bin: usize, key: Key) {
         let row = self.row_for(key);
         if let Some(row) = self.rows.get_mut(row) {
             row.total += 1;
@@ -262,14 +270,18 @@ impl Bins {
         }
     }
 
-    /// A request of `host` that ended in `code`: counts it, and against the host if it is bad.
-    pub fn request(&mut self, at: Wall, code: Code, host: u32) {
-        self.add(at, Key::Code(code));
-        if code.is_bad() {
-            let bin = self.bin_for(at);
-            if let Some(worst) = self.worst.get_mut(bin) {
-                worst.add(host, 1);
-            }
+    /// A request of `host` that ended in `code`: counts it, its latency (milliseconds) if there was a whole
+    /// answer, and against the host if it is bad.
+    pub fn request(&mut self, at: Wall, code: Code, host: u32, latency_ms: f64) {
+        let bin = self.bin_for(at);
+        self.add_to(bin, Key::Code(code));
+        if let (Code::Status(_), Some(step)) = (code, latency_step(latency_ms)) {
+            self.add_to(bin, Key::Latency(step));
+        }
+        if code.is_bad()
+            && let Some(worst) = self.worst.get_mut(bin)
+        {
+            worst.add(host, 1);
         }
     }
 
@@ -371,6 +383,11 @@ impl Bins {
 
     /// The bin of a moment, made if need be.
     fn bin_for(&mut self, at: Wall) -> usize {
+        if let Some((start, bin)) = self.near
+            && at.0.checked_sub(start).is_some_and(|into| (0..self.width).contains(&into))
+        {
+            return bin;
+        }
         let mut number = at.0.div_euclid(self.width);
         if self.len == 0 {
             self.first = number;
@@ -399,6 +416,7 @@ impl Bins {
             self.rows.iter_mut().for_each(|row| row.counts.resize(bin + 1, 0));
             self.worst.resize(bin + 1, Worst::default());
         }
+        self.near = number.checked_mul(self.width).map(|start| (start, bin));
         bin
     }
 
@@ -500,7 +518,7 @@ mod tests {
         let mut bins = Bins::default();
         for number in 0..100_u32 {
             let code = if number % 2 == 0 { Code::Status(429) } else { Code::Status(200) };
-            bins.request(Wall(i64::from(number)), code, if number < 60 { 7 } else { number });
+            bins.request(Wall(i64::from(number)), code, if number < 60 { 7 } else { number }, 1.0);
         }
         let angriest = bins.angriest(0, 1).expect("there is one");
         assert_eq!((angriest.host, angriest.estimated), (7, true));
@@ -530,7 +548,7 @@ mod tests {
             ];
             let mut bins = Bins::default();
             for (at, code) in &rows {
-                bins.request(Wall(*at), codes[*code], 0);
+                bins.request(Wall(*at), codes[*code], 0, f64::NAN);
             }
             prop_assert!(bins.len() <= BINS_MAX);
             // Any border between bins cuts both counts alike.

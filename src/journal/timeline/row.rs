@@ -34,22 +34,20 @@ pub(super) struct Day {
 /// Reads a row; `None` = it must be read the slow way.
 pub(super) fn brief<'a>(line: &'a str, day: &mut Day) -> Option<Brief<'a>> {
     let bytes = line.as_bytes();
+    // The URL is the longest field, so the others are found from both ends.
     let mut commas = [0_usize; COLUMNS.len()];
-    let mut count = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            b',' => {
-                *commas.get_mut(count)? = at;
-                count += 1;
-            }
-            b'"' => return None,
-            _ => {}
-        }
+    commas[0] = bytes.iter().position(|byte| *byte == b',')?;
+    commas[1] = commas[0] + 1 + bytes.get(commas[0] + 1..)?.iter().position(|byte| *byte == b',')?;
+    let mut end = bytes.len();
+    commas[COLUMNS.len() - 1] = end;
+    for column in (2..COLUMNS.len() - 1).rev() {
+        end = bytes.get(..end)?.iter().rposition(|byte| *byte == b',')?;
+        commas[column] = end;
     }
-    if count != COLUMNS.len() - 1 {
+    let url = bytes.get(commas[1] + 1..commas[2])?;
+    if url.contains(&b',') || bytes.contains(&b'"') {
         return None;
     }
-    commas[count] = bytes.len();
     let field = |column: usize| {
         let from = if column == 0 { 0 } else { commas[column - 1] + 1 };
         line.get(from..commas[column])
