@@ -338,7 +338,12 @@ fn skip(skipped: &mut Vec<(HostId, SkipReason)>, host: HostId, reason: SkipReaso
 fn describe_lifetime(lifetime: Lifetime) -> String {
     match lifetime {
         Lifetime::Default => String::new(),
-        Lifetime::For(lifetime) => format!(" for {} s", lifetime.as_secs()),
+        Lifetime::For(lifetime) => match lifetime.as_secs() {
+            // In the largest unit that leaves no rest, as one would type it.
+            secs if secs > 0 && secs % 3600 == 0 => format!(" for {}h", secs / 3600),
+            secs if secs > 0 && secs % 60 == 0 => format!(" for {}m", secs / 60),
+            secs => format!(" for {secs}s"),
+        },
     }
 }
 
