@@ -108,6 +108,7 @@ fn run(model: &mut Model, line: Line, now: Mono) -> Vec<Request> {
         }
         Line::Act(command, target) => return act(model, command, &target, now),
         Line::Change(change) => {
+            // Like an undo, a change has no undo to be hinted at.
             let ticket = model.ticket(Command::Undo);
             return vec![Request::Change { ticket, change }];
         }
