@@ -95,7 +95,8 @@ fn complete(model: &Model, prompt: &mut Prompt, backwards: bool) {
     };
     if let Some(text) = all.get(next) {
         prompt.input = Input::new(text.clone());
-        prompt.completing = Some((typed, next));
+        // The only one is taken for good: the next Tab completes the next word.
+        prompt.completing = (all.len() > 1).then_some((typed, next));
     }
 }
 

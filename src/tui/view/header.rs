@@ -90,7 +90,11 @@ fn state_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
     let flying = format!("in-flight {}/{}", totals.in_flight, totals.concurrency);
     x = brush.text(x, y, &flying, Meaning::Text) + 3;
     if brush.width() >= WIDE {
-        brush.text(x, y, &format!("journal {}", bytes(totals.journal_bytes)), Meaning::Dim);
+        let words = format!("journal {}", bytes(totals.journal_bytes));
+        // Whole, or not at all: the clock stands at the end.
+        if usize::from(x) + words.len() + 15 <= usize::from(brush.width()) {
+            brush.text(x, y, &words, Meaning::Dim);
+        }
     }
     clock(scene, brush, y);
 }
