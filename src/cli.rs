@@ -49,7 +49,7 @@ pub struct RunArgs {
     /// File with a URL a line, `#` comments; `-` is stdin; may repeat.
     #[arg(short = 'u', long = "urls", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub url_files: Vec<PathBuf>,
-    /// Run folder; an existing one is resumed.
+    /// Run folder; one that holds a run already is refused until runs can be resumed.
     #[arg(short, long, value_name = "DIR", default_value = "./crawl", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
     /// Original rate of hosts without their own entry, tokens per second.
@@ -86,15 +86,21 @@ pub struct ReviewArgs {
     /// Run folder.
     #[arg(value_name = "DIR", default_value = "./crawl", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
+    /// Another run folder, to compare with on the screen.
+    #[arg(value_name = "OTHER", conflicts_with_all = ["summary", "json", "csv", "svg"], value_hint = ValueHint::DirPath)]
+    pub other: Option<PathBuf>,
     /// Plain text instead of the screen.
-    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    #[arg(long, conflicts_with_all = ["json", "csv", "svg"])]
     pub summary: bool,
     /// The summary as one JSON object.
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long, conflicts_with_all = ["csv", "svg"])]
     pub json: bool,
     /// Write the requests of the run to FILE as CSV.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", conflicts_with = "svg", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
+    /// Draw the timeline into FILE as an SVG picture; `-` is the output.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
 }
 
 /// `crawldeck check`.
@@ -239,6 +245,8 @@ mod tests {
             "crawldeck review out --summary",
             "crawldeck review out --json",
             "crawldeck review out --csv file.csv",
+            "crawldeck review out --svg file.svg",
+            "crawldeck review out other",
             "crawldeck check",
             "crawldeck check file.toml",
             "crawldeck simulate",
@@ -270,6 +278,8 @@ mod tests {
             "crawldeck demo --for 0s",
             "crawldeck demo --for 20",
             "crawldeck review --summary --json",
+            "crawldeck review --csv a --svg b",
+            "crawldeck review a b --summary",
             "crawldeck simulate --seeds 20..1",
             "crawldeck simulate --controllers unknown",
             "crawldeck simulate --random-seed 1",

@@ -175,6 +175,7 @@ mod tests {
             log: Vec::new(),
             answers: Vec::new(),
             notices: Vec::new(),
+            timeline: None,
             focus: None,
         })
     }

@@ -8,6 +8,7 @@
 //! * [`writer`] — the one writer, on its own thread: never blocks the engine, never drops a record.
 //! * [`lines`] and [`reader`] — reading back, streaming; torn tails, damage, older and newer versions.
 //! * [`summary`] and [`render`] — what a run came to, as data, JSON and text.
+//! * [`timeline`] — when it happened: counts over time, decisions and acts, followed while the run goes on.
 
 pub mod disk;
 pub mod encode;
@@ -18,6 +19,7 @@ pub mod record;
 pub mod render;
 pub mod run_folder;
 pub mod summary;
+pub mod timeline;
 pub mod writer;
 
 pub use record::{Event, JournalHealth, RequestRow};

@@ -1,7 +1,9 @@
 //! The commands that crawl or read a run: from what was typed to a session, and its exit code.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fs::DirBuilder;
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::cli::{CheckArgs, DemoArgs, ReviewArgs, RunArgs};
@@ -13,7 +15,12 @@ use crate::demo;
 use crate::review::{self, ReviewMode};
 use crate::session::{self, SessionOptions};
 use crate::text::Clean;
+use crate::tui;
 use crate::tui::keymap::{Keymap, KeymapError};
+use crate::tui::review::ReviewOptions;
+
+/// Names of temporary folders that are tried.
+const FOLDERS_TRIED: u32 = 16;
 
 /// What a configuration is checked against beside itself: the environment, the actions that keys can be bound to.
 fn outside() -> Outside<'static> {
@@ -34,6 +41,10 @@ fn check_key(action: &str, key: &str) -> Result<(), String> {
 /// The configuration of `-c FILE` or of `folder`, with its keys checked against each other.
 fn configuration(named: Option<&Path>, folder: &Path) -> Result<Config, String> {
     let config = commands::find_config(named, folder, outside()).map_err(|errors| errors.to_string())?;
+    if let Some(root) = config.network.extra_roots.iter().find(|root| !root.is_file()) {
+        let root = Clean::new(root.to_string_lossy());
+        return Err(format!("extra_roots in [network]: {root} is no file that can be read; name a PEM file"));
+    }
     match Keymap::with_overrides(&config.keys) {
         Ok(_) => Ok(config),
         Err(errors) => Err(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
@@ -83,7 +94,10 @@ pub fn run(args: RunArgs, folder: &Path) -> u8 {
 
 /// `crawldeck demo`: the exit code.
 pub fn demo(args: DemoArgs) -> u8 {
-    let dir = args.dir.unwrap_or_else(fresh_folder);
+    let dir = match args.dir.map_or_else(fresh_folder, Ok) {
+        Ok(dir) => dir,
+        Err(error) => return complain(format!("no temporary folder for the demo: {error}; name one with -d"), FAILED),
+    };
     in_runtime(async {
         let servers = demo::start(SystemClock::shared(), fastrand::u64(..)).await;
         let servers = servers.map_err(|error| session::SessionError::Failed(error.to_string()))?;
@@ -105,23 +119,63 @@ pub fn demo(args: DemoArgs) -> u8 {
     })
 }
 
-/// A run folder for a demo, of its own.
-fn fresh_folder() -> PathBuf {
-    std::env::temp_dir().join(format!("crawldeck-demo-{}", std::process::id()))
+/// A run folder for a demo, made just now: a name with the process's number may be taken by a demo of long ago.
+fn fresh_folder() -> io::Result<PathBuf> {
+    for _ in 0..FOLDERS_TRIED {
+        let dir = std::env::temp_dir().join(format!("crawldeck-demo-{:08x}", fastrand::u32(..)));
+        match DirBuilder::new().mode(0o700).create(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| dir),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// `crawldeck review`: the exit code.
 pub fn review(args: ReviewArgs, out: &mut dyn Write) -> u8 {
-    let mode = match (args.csv, args.json) {
-        (Some(file), _) => ReviewMode::Csv(file),
-        (None, true) => ReviewMode::Json,
-        (None, false) => ReviewMode::Summary,
+    let plain = args.summary || args.json || args.csv.is_some() || args.svg.is_some();
+    if !plain && tui::terminal_available() {
+        return review_screen(&args);
+    }
+    if args.other.is_some() {
+        return complain("two runs are compared on the screen; without a terminal, compare their --json", USAGE);
+    }
+    let mode = match (args.csv, args.svg, args.json) {
+        (Some(file), ..) => ReviewMode::Csv(file),
+        (None, Some(file), _) => {
+            let picture = review::check_folder(&args.dir)
+                .map_err(|error| error.to_string())
+                .and_then(|_| tui::review::timeline_svg(&args.dir).map_err(|error| error.to_string()));
+            match picture {
+                Ok(picture) => ReviewMode::Picture(file, picture),
+                Err(error) => return complain(error, USAGE),
+            }
+        }
+        (None, None, true) => ReviewMode::Json,
+        (None, None, false) => ReviewMode::Summary,
     };
     match review::run_review(&args.dir, mode, out).and_then(|()| out.flush().map_err(Into::into)) {
         Ok(()) => DONE,
         // Whoever read it has seen enough.
         Err(review::ReviewError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => DONE,
+        Err(error @ review::ReviewError::Output(_)) => complain(error, FAILED),
         Err(error) => complain(error, USAGE),
+    }
+}
+
+/// The review on the terminal: the exit code.
+fn review_screen(args: &ReviewArgs) -> u8 {
+    for dir in std::iter::once(&args.dir).chain(&args.other) {
+        if let Err(error) = review::check_folder(dir) {
+            return complain(error, USAGE);
+        }
+    }
+    // A configuration that is broken, or none, is no reason not to look at a run.
+    let ui = configuration(None, Path::new(".")).map(|config| config.ui).unwrap_or_else(|_| Config::default().ui);
+    let options = ReviewOptions { ui, dir: args.dir.clone(), other: args.other.clone() };
+    match tui::review::run(options, SystemClock::shared()) {
+        Ok(()) => DONE,
+        Err(error) => complain(error, FAILED),
     }
 }
 

@@ -1,5 +1,10 @@
 //! Crawldeck: a terminal dashboard crawl supervisor.
 //!
+//! What holds throughout (more in `ARCHITECTURE.md`): the core does no I/O and reads no clock; one task owns
+//! all state; an override changes a rate, never a hold; controllers learn under every override and pause; no
+//! bucket ever holds more than its capacity; every act of the operator is journaled and has an inverse; a dead
+//! terminal cannot slow the crawl; everything that grows has a bound.
+//!
 //! Read the modules in this order; it is the story of a request.
 //!
 //! * [`text`] — the one sanitiser: foreign text becomes `Clean` or goes nowhere.

@@ -21,6 +21,8 @@ pub enum ReviewMode {
     Json,
     /// The requests as CSV, into this file; `-` is the output.
     Csv(PathBuf),
+    /// A picture, drawn by whoever can, into this file; `-` is the output.
+    Picture(PathBuf, String),
 }
 
 /// Why there is nothing to show.
@@ -60,15 +62,19 @@ impl From<ExportError> for ReviewError {
     }
 }
 
-/// Shows the run in `dir`.
-pub fn run_review(dir: &Path, mode: ReviewMode, out: &mut dyn Write) -> Result<(), ReviewError> {
+/// Device and inode of each file of the journal in `dir`; without any there is nothing to show.
+pub fn check_folder(dir: &Path) -> Result<Vec<(u64, u64)>, ReviewError> {
     if !dir.is_dir() {
         return Err(ReviewError::NoFolder(dir.to_path_buf()));
     }
     let files = journal_files(dir).map_err(|source| ReadError { path: dir.to_path_buf(), source })?;
-    if files.is_empty() {
-        return Err(ReviewError::NoJournal(dir.to_path_buf()));
-    }
+    if files.is_empty() { Err(ReviewError::NoJournal(dir.to_path_buf())) } else { Ok(files) }
+}
+
+/// Shows the run in `dir`.
+pub fn run_review(dir: &Path, mode: ReviewMode, out: &mut dyn Write) -> Result<(), ReviewError> {
+    let files = check_folder(dir)?;
+    let is_journal = |path: &Path| fs::metadata(path).is_ok_and(|target| files.contains(&(target.dev(), target.ino())));
     match mode {
         ReviewMode::Summary => out.write_all(summary_text(&summarise(dir)?).as_bytes())?,
         ReviewMode::Json => {
@@ -77,7 +83,7 @@ pub fn run_review(dir: &Path, mode: ReviewMode, out: &mut dyn Write) -> Result<(
         }
         ReviewMode::Csv(path) if path.as_os_str() == "-" => write_csv(dir, &mut *out)?,
         ReviewMode::Csv(path) => {
-            if fs::metadata(&path).is_ok_and(|target| files.contains(&(target.dev(), target.ino()))) {
+            if is_journal(&path) {
                 return Err(ReviewError::IntoJournal(path));
             }
             match File::create(&path).map_err(ExportError::Write).and_then(|file| write_csv(dir, file)) {
@@ -85,6 +91,13 @@ pub fn run_review(dir: &Path, mode: ReviewMode, out: &mut dyn Write) -> Result<(
                 Err(ExportError::Write(source)) => return Err(ReviewError::Target { path, source }),
                 Err(ExportError::Read(error)) => return Err(error.into()),
             }
+        }
+        ReviewMode::Picture(path, picture) if path.as_os_str() == "-" => out.write_all(picture.as_bytes())?,
+        ReviewMode::Picture(path, picture) => {
+            if is_journal(&path) {
+                return Err(ReviewError::IntoJournal(path));
+            }
+            fs::write(&path, picture).map_err(|source| ReviewError::Target { path, source })?;
         }
     }
     out.flush()?;

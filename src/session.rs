@@ -7,8 +7,11 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit};
+use rustix::termios::isatty;
 use tokio::sync::mpsc;
 
 use crate::clock::{Clock, SystemClock};
@@ -26,8 +29,12 @@ use crate::text::Clean;
 use crate::tui::{self, TuiHandle, TuiOptions};
 use crate::watch::{REQUESTS_MAX, Request, Snapshot};
 
+/// Descriptors kept for the journal, the log, the terminal and the runtime.
+const RESERVED_DESCRIPTORS: u64 = 32;
 /// The screen gets so long to give the terminal back; it may be stuck in a write to a dead one.
 const SCREEN_WITHIN: Duration = Duration::from_secs(1);
+/// The last words get so long to reach whoever may not read them.
+const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
 /// What anything writes to standard error while the screen is up.
 const STRAY_OUTPUT: &str = "crawldeck.log";
 
@@ -70,8 +77,10 @@ pub struct SessionOptions {
 
 /// Runs a session to its end and prints the summary; the exit code.
 pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
-    let SessionOptions { config, dir, sources, headless, ends_after, legend } = options;
+    let SessionOptions { mut config, dir, sources, headless, ends_after, legend } = options;
     let clock = SystemClock::shared();
+    let sockets = raise_descriptors();
+    let signals = signals::take().map_err(failed)?;
     // Everything that the user may have to change is found before anything is written.
     let idle_per_host = config.settings.policies.iter().map(|policy| policy.connections).max().unwrap_or(1);
     let fetch = HttpFetcher::with_options(
@@ -88,6 +97,14 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let _log = logging::start(folder.path(), clock.clone(), filter.as_deref()).map_err(failed)?;
     let journal = Journal::open(folder.path(), clock.clone()).map_err(failed)?;
 
+    if sockets < config.settings.concurrency {
+        tracing::warn!(
+            wanted = config.settings.concurrency,
+            sockets,
+            "concurrency is cut to the descriptors there are"
+        );
+        config.settings.concurrency = sockets;
+    }
     let config = Arc::new(config);
     let (requests, requests_in) = mpsc::channel(REQUESTS_MAX);
     let (watcher, snapshots) = mpsc::channel::<Arc<Snapshot>>(1);
@@ -97,11 +114,17 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         (Some(Arc::new(spawn_screen(&config, &dir, legend, snapshots, &requests, &clock)?)), None)
     } else {
         let thread = std::thread::Builder::new().name("status".to_owned());
-        (None, Some(thread.spawn(move || headless::report(snapshots, std::io::stderr())).map_err(failed)?))
+        let (told, said) = sync_channel::<()>(1);
+        let report = move || {
+            headless::report(snapshots, std::io::stderr());
+            drop(told);
+        };
+        thread.spawn(report).map_err(failed)?;
+        (None, Some(said))
     };
     let stopped = Stopped::default();
     let targets = SignalTargets { requests: requests.clone(), ui: ui.clone(), stopped: stopped.clone() };
-    let listening = signals::listen(targets).map_err(failed)?;
+    let mut listening = signals.listen(targets);
     let timer = ends_after.map(|after| tokio::spawn(drain_after(after, requests.clone())));
     drop(requests);
 
@@ -118,21 +141,44 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         frame,
         seed,
     };
-    let end = Engine::new(parts).run().await;
+    // A task of its own: the workers that report to it run on the same threads, and need to wake no other.
+    let end = match tokio::spawn(Engine::new(parts).run()).await {
+        Ok(end) => end,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => return Err(failed(error)),
+        },
+    };
 
-    listening.abort();
-    let _ = listening.await;
+    if ui.is_some() {
+        // It lets go of the screen, too. Without one, signals are heeded until the last word is said.
+        listening.abort();
+        let _ = (&mut listening).await;
+    }
     if let Some(timer) = timer {
         timer.abort();
     }
+    let mut by_interrupt = stopped.without_drain();
     if let Some(ui) = ui.and_then(Arc::into_inner) {
+        by_interrupt |= ui.is_interrupted();
         ui.stop(SCREEN_WITHIN);
     }
+    let waits = Waits { for_reader: !by_interrupt && !isatty(std::io::stderr()), stopped };
     if let Some(status) = status {
-        // It ends with the engine; a panic of it is nothing that the summary should suffer from.
-        let _ = status.join();
+        waits.until_dropped(&status);
     }
-    Ok(conclude(&folder, &end, stopped.without_drain()))
+    let code = conclude(&folder, &end, by_interrupt, &waits);
+    listening.abort();
+    Ok(code)
+}
+
+/// Lets the process open as many files and sockets as the system allows it to; how many of them may be sockets.
+fn raise_descriptors() -> u32 {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    // What cannot be raised stays: running out is then local trouble, and said so.
+    let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let most = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    u32::try_from(most.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1)
 }
 
 async fn drain_after(after: Duration, requests: mpsc::Sender<Request>) {
@@ -160,18 +206,55 @@ fn spawn_screen(
 }
 
 /// The summary, the folder and the review command on the normal screen; the exit code.
-fn conclude(folder: &RunFolder, end: &RunEnd, by_signal: bool) -> u8 {
-    let mut stderr = std::io::stderr().lock();
-    // A terminal that is gone is no reason to fail.
-    let _ = match summary::summarise(folder.path()) {
-        Ok(summary) => write!(stderr, "{}", render::summary_text(&summary)),
-        Err(error) => writeln!(stderr, "crawldeck: the journal cannot be read back: {error}"),
+fn conclude(folder: &RunFolder, end: &RunEnd, by_interrupt: bool, waits: &Waits) -> u8 {
+    let mut text = match summary::summarise(folder.path()) {
+        Ok(summary) => render::summary_text(&summary),
+        Err(error) => format!("crawldeck: the journal cannot be read back: {error}\n"),
     };
     if let Some(trouble) = &end.trouble {
-        let _ = writeln!(stderr, "crawldeck: {trouble}");
-        return commands::FAILED;
+        text.push_str(&format!("crawldeck: {trouble}\n"));
     }
-    if by_signal { commands::STOPPED } else { commands::DONE }
+    say_last(text, waits);
+    match end.trouble {
+        Some(_) => commands::FAILED,
+        None if by_interrupt => commands::STOPPED,
+        None => commands::DONE,
+    }
+}
+
+/// How long the last words are waited for. A pipe or a file gets all of them, however slowly it is read; a
+/// terminal that nobody reads, and any stream once a signal asked for the end, holds the exit up for a moment only.
+struct Waits {
+    for_reader: bool,
+    stopped: Stopped,
+}
+
+impl Waits {
+    /// Until the thread that writes has dropped its side.
+    fn until_dropped(&self, said: &Receiver<()>) {
+        // Nothing is ever sent: what ends the wait is that the other side is gone, or time.
+        loop {
+            let patient = self.for_reader && !self.stopped.is_asked();
+            match said.recv_timeout(LAST_WORDS_WITHIN) {
+                Err(RecvTimeoutError::Timeout) if patient => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Writes the last words, on a thread that may be left behind.
+fn say_last(text: String, waits: &Waits) {
+    let (told, said) = sync_channel::<()>(1);
+    let thread = std::thread::Builder::new().name("summary".to_owned());
+    let spawned = thread.spawn(move || {
+        // A stream that is gone is no reason to fail.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        drop(told);
+    });
+    if spawned.is_ok() {
+        waits.until_dropped(&said);
+    }
 }
 
 fn usage(error: impl Display) -> SessionError {

@@ -1,9 +1,9 @@
-//! Signals become requests: TERM and INT drain, then stop; HUP means hang-up and nothing else; TSTP and
-//! CONT give the terminal back and take it again.
+//! Signals become requests: TERM and INT drain, then stop; QUIT stops at once; HUP means hang-up and nothing else; TSTP and
+//! CONT give the terminal back and take it again; WINCH draws a whole frame.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -16,14 +16,19 @@ use crate::watch::Request;
 /// The screen gets so long to give the terminal back before the process stops.
 const SUSPEND_WITHIN: Duration = Duration::from_millis(500);
 
-/// Whether the run was stopped by a signal without drain.
+/// How often a signal asked the run to end: once drains, twice stops.
 #[derive(Clone, Debug, Default)]
-pub struct Stopped(Arc<AtomicBool>);
+pub struct Stopped(Arc<AtomicU32>);
 
 impl Stopped {
-    /// Whether it was.
+    /// Whether it was asked at all.
+    pub fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it was stopped without drain.
     pub fn without_drain(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) > 1
     }
 }
 
@@ -33,33 +38,58 @@ pub struct SignalTargets {
     pub requests: mpsc::Sender<Request>,
     /// The screen, if there is one.
     pub ui: Option<Arc<TuiHandle>>,
-    /// Set by a second signal.
+    /// Counts the signals that end the run.
     pub stopped: Stopped,
 }
 
-/// Listens until aborted.
-pub fn listen(targets: SignalTargets) -> io::Result<JoinHandle<()>> {
+/// Signals that no longer end the process by themselves, and wait to be heeded.
+#[derive(Debug)]
+pub struct Signals([Signal; 7]);
+
+/// Takes the signals over. To be done before the screen is up: one that ended the process after that would leave
+/// the terminal as it is.
+pub fn take() -> io::Result<Signals> {
     let interrupt = signal(SignalKind::interrupt())?;
     let terminate = signal(SignalKind::terminate())?;
     let hangup = signal(SignalKind::hangup())?;
     let stop = signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
     let resume = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
-    Ok(tokio::spawn(heed(targets, [interrupt, terminate, hangup, stop, resume])))
+    let resized = signal(SignalKind::window_change())?;
+    let quit = signal(SignalKind::quit())?;
+    Ok(Signals([interrupt, terminate, hangup, stop, resume, resized, quit]))
 }
 
-async fn heed(targets: SignalTargets, [mut interrupt, mut terminate, mut hangup, mut stop, mut resume]: [Signal; 5]) {
+impl Signals {
+    /// Turns them into requests until aborted, those included that came since they were taken.
+    pub fn listen(self, targets: SignalTargets) -> JoinHandle<()> {
+        tokio::spawn(heed(targets, self))
+    }
+}
+
+async fn heed(targets: SignalTargets, Signals(signals): Signals) {
+    let [mut interrupt, mut terminate, mut hangup, mut stop, mut resume, mut resized, mut quit] = signals;
     let SignalTargets { requests, ui, stopped } = targets;
-    let mut heard = 0;
     loop {
         tokio::select! {
+            // A CONT that is still to be heeded came before the TSTP beside it; after it, it would take the
+            // terminal again in the moment before the process stops.
+            biased;
+            Some(()) = resume.recv() => {
+                if let Some(ui) = &ui {
+                    ui.resume();
+                }
+            }
             Some(()) = interrupt.recv() => match &ui {
                 // The same as the key: the dialog first.
                 Some(ui) if ui.is_running() => ui.interrupt(),
-                _ => end(&requests, &stopped, &mut heard).await,
+                _ => end(&requests, &stopped).await,
             },
-            Some(()) = terminate.recv() => end(&requests, &stopped, &mut heard).await,
+            Some(()) = terminate.recv() => end(&requests, &stopped).await,
             Some(()) = hangup.recv() => {
-                // The screen ends when the engine stops feeding it.
+                // The screen may be alive (a signal from outside): it gives the terminal back and ends.
+                if let Some(ui) = &ui {
+                    ui.hang_up();
+                }
                 let _ = requests.send(Request::TerminalGone).await;
             }
             Some(()) = stop.recv() => {
@@ -69,10 +99,15 @@ async fn heed(targets: SignalTargets, [mut interrupt, mut terminate, mut hangup,
                 // Handled, the signal no longer stops by itself. An error would mean there is no such process.
                 let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
             }
-            Some(()) = resume.recv() => {
+            Some(()) = resized.recv() => {
                 if let Some(ui) = &ui {
-                    ui.resume();
+                    ui.resized();
                 }
+            }
+            Some(()) = quit.recv() => {
+                // In a hurry, but not so much that the terminal and the journal should suffer.
+                stopped.0.fetch_add(2, Ordering::Relaxed);
+                let _ = requests.send(Request::Stop).await;
             }
             else => return,
         }
@@ -80,13 +115,8 @@ async fn heed(targets: SignalTargets, [mut interrupt, mut terminate, mut hangup,
 }
 
 /// The first drains, the second stops.
-async fn end(requests: &mpsc::Sender<Request>, stopped: &Stopped, heard: &mut u32) {
-    *heard += 1;
-    let request = if *heard == 1 {
-        Request::Drain
-    } else {
-        stopped.0.store(true, Ordering::Relaxed);
-        Request::Stop
-    };
+async fn end(requests: &mpsc::Sender<Request>, stopped: &Stopped) {
+    let is_first = stopped.0.fetch_add(1, Ordering::Relaxed) == 0;
+    let request = if is_first { Request::Drain } else { Request::Stop };
     let _ = requests.send(request).await;
 }

@@ -5,11 +5,10 @@
 //! (Unicode `Cf`: bidi controls, zero-width characters, soft hyphen, tags), surrogates of broken UTF-8
 //! and private-use characters. `\` itself stays, so clean text is not a reversible encoding.
 //! What this does not do: cut to a width. [`redact()`] takes credentials out first where text may hold them,
-//! [`csv_field`] guards a CSV export against spreadsheet formulas.
+//! The guard of a CSV against spreadsheet formulas is the journal's (`journal::encode`).
 
 pub mod redact;
 
-use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -29,7 +28,9 @@ impl Clean {
     /// Sanitises `text`.
     pub fn new(text: impl AsRef<str>) -> Self {
         let text = text.as_ref();
-        if text.len() <= CLEAN_MAX_CHARS && !text.chars().any(is_unsafe) {
+        // Nearly all text is printable ASCII, and that is told byte by byte.
+        let plain = || text.bytes().all(|byte| matches!(byte, 0x20..0x7f)) || !text.chars().any(is_unsafe);
+        if text.len() <= CLEAN_MAX_CHARS && plain() {
             return Self(text.into());
         }
         let mut clean = String::with_capacity(text.len());
@@ -52,17 +53,6 @@ impl Clean {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// The text as a CSV field that no spreadsheet takes for a formula (CWE-1236): with a leading `'` where it begins,
-/// blanks aside, with `=`, `+`, `-`, `@`, their full-width forms, TAB or CR. For CSV only; JSON stays exact.
-/// Quoting (RFC 4180) is left to the CSV writer.
-pub fn csv_field(text: &Clean) -> Cow<'_, str> {
-    let text = text.as_str();
-    let first = text.trim_start().chars().next();
-    let formula =
-        matches!(first, Some('=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠')) || text.starts_with(['\t', '\r']);
-    if formula { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) }
 }
 
 /// Appends `c`, escaped where it is unsafe.
@@ -168,25 +158,6 @@ mod tests {
         assert!(missing.is_empty(), "{missing:?}");
     }
 
-    #[test]
-    fn case_129_no_field_begins_as_a_formula() {
-        let rows = [
-            ("=1+1", "'=1+1"),
-            ("+1", "'+1"),
-            ("-1", "'-1"),
-            ("@SUM(A1)", "'@SUM(A1)"),
-            ("  =1", "'  =1"),
-            ("＝1", "'＝1"),
-            ("\t=1", "\\x09=1"),
-            ("\r=1", "\\x0d=1"),
-            ("http://h/=1", "http://h/=1"),
-            ("", ""),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(csv_field(&Clean::new(text)), expected);
-        }
-    }
-
     proptest! {
         #[test]
         fn case_117_and_118_no_text_keeps_a_control_and_all_are_bounded(text in any::<String>(), times in 1_usize..200) {
@@ -204,8 +175,6 @@ mod tests {
         fn case_117_no_bytes_keep_a_control(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let clean = Clean::from_bytes(&bytes);
             prop_assert!(!by_unicode().is_match(clean.as_str()));
-            let field = csv_field(&clean);
-            prop_assert!(!field.trim_start().starts_with(['=', '+', '-', '@']));
         }
     }
 

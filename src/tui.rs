@@ -11,6 +11,7 @@
 //! * [`order`] — which host stands where; [`why`] — what its row says; [`sentences`] — what its detail says;
 //!   [`history`] — how it was.
 //! * [`theme`], [`paint`], [`widget`], [`mod@format`] — how things look; [`picture`] — a frame as SVG.
+//! * `live` — the timeline in the dashboard; [`plot`] — which part of one is shown; [`review`] — the screen of `crawldeck review`.
 //! * [`sample`] — hosts made up for tests and pictures.
 
 pub mod command_line;
@@ -20,11 +21,14 @@ pub mod history;
 pub mod input;
 pub mod key;
 pub mod keymap;
+mod live;
 pub mod log_screen;
 pub mod model;
 pub mod order;
 pub mod paint;
 pub mod picture;
+pub mod plot;
+pub mod review;
 pub mod run;
 pub mod sample;
 pub mod sentences;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::clock::Wall;
 use crate::control::{Command, HostCounts, HostId, HostView, Mono, Outcome, Who};
+use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 
 /// Requests that may wait for the engine.
@@ -152,6 +153,8 @@ pub struct Snapshot {
     /// Lines for whoever has no screen: bad input lines, URLs that were refused; at most
     /// [`LOG_LINES_MAX`], the rest is in the journal.
     pub notices: Vec<Clean>,
+    /// Counts over time since the run began; only while the watcher asks for it, at most once a second.
+    pub timeline: Option<Arc<Bins>>,
     /// The host in focus, whenever something new happened to it.
     pub focus: Option<Arc<Focus>>,
 }
@@ -183,6 +186,10 @@ pub enum Request {
         /// How the targets were chosen, for the journal: "marked", a filter, a host's name.
         chosen_by: Clean,
     },
+    /// Snapshots carry the timeline from now on: a copy of at most about 1 MB a second.
+    ShowTimeline,
+    /// They carry it no more.
+    HideTimeline,
     /// Change the crawl itself.
     Change {
         /// The watcher's number for it, to find its answer.

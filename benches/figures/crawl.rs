@@ -2,7 +2,6 @@
 
 use std::io::{Read as _, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -39,42 +38,38 @@ impl Job {
 
     /// Runs to the end without a dashboard.
     pub(crate) fn headless(&mut self) {
-        let arguments = self.arguments();
-        let mut child = self.spawn(&arguments);
-        child.wait().expect("it ends");
-    }
-
-    fn spawn(&self, arguments: &[String]) -> Child {
-        let mut command = Command::new(BINARY);
-        command.args(arguments).arg("--headless").current_dir(self.folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts")
+        let mut arguments = self.arguments();
+        arguments.push("--headless".to_owned());
+        Terminal::start(BINARY, &arguments, self.folder.path()).wait();
     }
 
     /// Starts it with the dashboard; the folder lives as long as the pair.
-    pub(crate) fn dashboard_kept(mut self) -> (Self, Dashboard) {
+    pub(crate) fn dashboard_kept(mut self) -> (Self, Terminal) {
         let dashboard = self.dashboard();
         (self, dashboard)
     }
 
     /// Starts it with the dashboard.
-    pub(crate) fn dashboard(&mut self) -> Dashboard {
+    pub(crate) fn dashboard(&mut self) -> Terminal {
         let arguments = self.arguments();
-        Dashboard::start(&arguments, self.folder.path())
+        Terminal::start(BINARY, &arguments, self.folder.path())
     }
 }
 
-/// A run with its dashboard on a pty of 160x50. It is killed when dropped.
-pub(crate) struct Dashboard {
+/// A program on a pty of 160x50. It is killed when dropped.
+///
+/// What has no dashboard gets one, too: a session of its own, and with it the same share of the processor.
+pub(crate) struct Terminal {
     child: Box<dyn portable_pty::Child + Send + Sync>,
     keys: Box<dyn Write + Send>,
     _master: Box<dyn portable_pty::MasterPty + Send>,
 }
 
-impl Dashboard {
-    fn start(arguments: &[String], folder: &Path) -> Self {
+impl Terminal {
+    pub(crate) fn start(program: &str, arguments: &[String], folder: &Path) -> Self {
         let size = PtySize { rows: 50, cols: 160, pixel_width: 0, pixel_height: 0 };
         let pty = native_pty_system().openpty(size).expect("a pty");
-        let mut command = CommandBuilder::new(BINARY);
+        let mut command = CommandBuilder::new(program);
         command.args(arguments);
         command.cwd(folder);
         command.env("TERM", "xterm-256color");
@@ -97,7 +92,8 @@ impl Dashboard {
 
     /// Waits for its end.
     pub(crate) fn wait(mut self) {
-        self.child.wait().expect("it ends");
+        let end = self.child.wait().expect("it ends");
+        assert!(end.success(), "{end:?}");
     }
 
     /// Nanoseconds of processor time so far, all threads.
@@ -110,7 +106,7 @@ impl Dashboard {
     }
 }
 
-impl Drop for Dashboard {
+impl Drop for Terminal {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();

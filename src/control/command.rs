@@ -165,8 +165,10 @@ pub struct OperatorSettings {
 /// What became of a command.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CommandResult {
-    /// Hosts whose settings changed.
+    /// How many hosts changed (1 for the whole crawl).
     pub changed: usize,
+    /// The first of them.
+    pub first: Option<HostId>,
     /// Hosts left alone, with the reason that the first of them gave.
     pub skipped: Vec<(HostId, SkipReason)>,
     /// One line for the footer, without a host's name.

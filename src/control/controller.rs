@@ -13,8 +13,8 @@ use super::history::History;
 use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, LaneQueue, Slot, Standing, cost_of};
 use super::wake_queue::{Ticket, WakeQueue};
 use super::{
-    Answer, Code, Decision, FailureCode, HoldReason, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome,
-    Policy, PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
+    Answer, Code, Decision, FailureCode, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
+    PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
 };
 
 /// What the global bucket saves up at most, in seconds of its rate (at least one token).
@@ -66,7 +66,7 @@ pub struct Controller {
     changed: Vec<HostId>,
     pub(super) sweep_at: usize,
     pub(super) outlook: Outlook,
-    pub(super) given_up: Vec<HostId>,
+    pub(super) given_up: Vec<(HostId, &'static str)>,
 }
 
 impl Controller {
@@ -246,7 +246,7 @@ impl Controller {
         Some(Grant { host, lane, at: now, probe, rate: target.rate, capacity: target.capacity, tokens })
     }
 
-    /// A grant that was not used: nothing went out on the wire. Its tokens return.
+    /// A grant that was not used: nothing went out on the wire. Its tokens return if that is known at once.
     pub fn cancel(&mut self, now: Mono, grant: &Grant) {
         let Some(slot) = self.slots.get_mut(grant.host.0 as usize) else { return };
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
@@ -255,13 +255,17 @@ impl Controller {
         hot.in_flight = hot.in_flight.saturating_sub(1);
         hot.sent = hot.sent.saturating_sub(1);
         hot.holding.on_cancel(grant.at);
-        hot.layer.bucket.give_back(now, cost);
-        if let Some(endpoint) = usize::from(grant.lane.0).checked_sub(1).and_then(|one| hot.endpoints.get_mut(one)) {
-            endpoint.bucket.give_back(now, cost);
-        }
-        if let Some(global) = &mut self.global {
-            global.give_back(now, cost);
-            self.global_until = Mono::ZERO;
+        // Later the bucket may have been full and emptied meanwhile, and the token would count twice: it lapses.
+        if now == grant.at {
+            hot.layer.bucket.give_back(now, cost);
+            let endpoint = usize::from(grant.lane.0).checked_sub(1).and_then(|one| hot.endpoints.get_mut(one));
+            if let Some(endpoint) = endpoint {
+                endpoint.bucket.give_back(now, cost);
+            }
+            if let Some(global) = &mut self.global {
+                global.give_back(now, cost);
+                self.global_until = Mono::ZERO;
+            }
         }
         // A cold start that this grant had ended goes on.
         hot.retarget(now, policy, &self.settings);
@@ -285,13 +289,13 @@ impl Controller {
         hot.last_outcome = Some(outcome);
         hot.histogram.record(now, code_of(answer, outcome));
         if matches!(answer.verdict, Verdict::Status(_)) {
-            hot.answered = true;
             hot.latency.record(answer.latency);
         }
         let signal = signal_of(outcome);
         if signal == Signal::Throttle {
             hot.refusals.record(now);
         }
+        hot.given_up &= signal != Signal::Success;
         if signal == Signal::Success && answer.kind != RequestKind::Robots {
             hot.last_ok = Some(now);
         }
@@ -306,6 +310,7 @@ impl Controller {
         let layer = hot.adapted(answer.lane);
         let bounds = super::adaptive::Bounds { original: layer.original, min_rate };
         let shift = layer.adaptive.on_outcome(now, &bounds, &observation);
+        let mut helped = None;
         if answer.lane.0 > 0 {
             if let Some(shift) = shift {
                 layer.bucket.set_target(now, shift.after);
@@ -313,7 +318,7 @@ impl Controller {
             if signal == Signal::Success {
                 // The host was cut by others' answers; every success helps it back.
                 let bounds = hot.bounds(&self.settings);
-                hot.layer.adaptive.on_outcome(now, &bounds, &observation);
+                helped = hot.layer.adaptive.on_outcome(now, &bounds, &observation);
             }
         }
         if let Some(shift) = shift {
@@ -321,11 +326,13 @@ impl Controller {
             hot.moved = Some((now, trend));
         }
         hot.retarget(now, policy, &self.settings);
-        let give_up = !hot.given_up
-            && signal == Signal::Throttle
+        // Also again, for URLs that came in (or back) since the last time.
+        let give_up = signal == Signal::Throttle
             && hot.holding.refusing_since().is_some_and(|since| now.since(since) >= self.settings.give_up_after);
         hot.given_up |= give_up;
-        self.tell(now, answer, &ruling, shift);
+        self.tell_hold(now, answer, &ruling);
+        self.tell_shift(now, answer, outcome, answer.lane, shift);
+        self.tell_shift(now, answer, outcome, Lane(0), helped);
         self.replan(now, answer.host);
         Judgement { outcome, give_up }
     }
@@ -333,7 +340,7 @@ impl Controller {
     /// Holds a host until `until`, since a robots.txt of its cannot be had: complete disallow while it lasts.
     pub fn robots_unreachable(&mut self, now: Mono, host: HostId, until: Mono, why: &str) {
         let Some(hot) = self.heat(now, host) else { return };
-        let held = hot.holding.impose(now, until.since(now), HoldReason::RobotsUnreachable, Duration::ZERO);
+        let held = hot.holding.robots_unreachable(now, until);
         if let Some((before, after)) = held {
             let before = Value::Number(before.map_or(0.0, |hold| hold.until.secs_since(now)));
             let after = Value::Number(after.until.secs_since(now));
@@ -364,6 +371,7 @@ impl Controller {
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
         let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
         hot.holding.reachable();
+        hot.given_up = false;
         let before = hot.crawl_delay;
         let delay = asked.filter(|asked| !asked.is_zero()).map(|asked| {
             let obeyed = asked.min(CRAWL_DELAY_MAX);
@@ -415,10 +423,10 @@ impl Controller {
         self.slots.get(host.0 as usize).map_or(0, |_| self.policy_of(host).max_requests)
     }
 
-    /// Whether a host ever answered with a status.
-    pub fn has_answered(&self, host: HostId) -> bool {
+    /// Whether a host was given up.
+    pub fn is_given_up(&self, host: HostId) -> bool {
         let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
-        hot.is_some_and(|hot| hot.answered)
+        hot.is_some_and(|hot| hot.given_up)
     }
 
     /// A share of jitter in `[0, 1)`.
@@ -456,7 +464,7 @@ impl Controller {
         self.halted
     }
 
-    /// Whether something is granted or queued that can move without new work: nothing left = done.
+    /// URLs queued for a host, those that wait for a retry included.
     pub fn queued(&self, host: HostId) -> u64 {
         self.slots.get(host.0 as usize).map_or(0, |slot| slot.lanes.queued())
     }

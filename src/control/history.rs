@@ -32,6 +32,16 @@ pub(super) enum Change {
     Halted(bool),
 }
 
+impl Change {
+    /// The host it is about.
+    pub(super) fn host(&self) -> Option<HostId> {
+        match self {
+            Self::Settings { host, .. } | Self::Woken { host, .. } => Some(*host),
+            Self::Halted(_) => None,
+        }
+    }
+}
+
 /// One act with all its changes.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Act {

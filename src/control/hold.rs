@@ -123,16 +123,10 @@ impl Holding {
         }
     }
 
-    /// Holds the host for `wait` from `now` (jitter not included), for a reason that is no answer.
-    pub(super) fn impose(
-        &mut self,
-        now: Mono,
-        wait: Duration,
-        reason: HoldReason,
-        jitter: Duration,
-    ) -> Option<(Option<Hold>, Hold)> {
+    /// Holds the host until `until`, since a robots.txt of its cannot be had.
+    pub(super) fn robots_unreachable(&mut self, now: Mono, until: Mono) -> Option<(Option<Hold>, Hold)> {
         self.unreachable_since.get_or_insert(now);
-        self.raise(now, now.after(wait).after(jitter), reason, true)
+        self.raise(now, until, HoldReason::RobotsUnreachable, true)
     }
 
     /// The operator's wake: the hold runs out now; its probe goes first.
@@ -144,7 +138,7 @@ impl Holding {
 
     /// Undoes a wake: the hold stands again as it was, unless the host has opened since.
     pub(super) fn restore(&mut self, now: Mono, hold: Hold) -> bool {
-        let restored = hold.until > now && self.hold.is_none_or(|current| current.until < hold.until);
+        let restored = hold.until > now && self.hold.is_some_and(|current| current.until < hold.until);
         if restored {
             self.hold = Some(hold);
         }

@@ -129,8 +129,6 @@ pub(super) struct Hot {
     pub(super) sent: u64,
     pub(super) turn: u8,
     pub(super) given_up: bool,
-    /// It answered with a status at least once.
-    pub(super) answered: bool,
     /// A reset ended the cold start for good.
     pub(super) warm: bool,
     pub(super) histogram: Histogram,
@@ -216,19 +214,23 @@ impl Slot {
             return Standing::never(Limiting::Connections);
         }
         let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now));
+        let mut why = Limiting::NoTokens;
         if let Some(delay) = hot.crawl_delay {
             if hot.in_flight > 0 {
                 return Standing::never(Limiting::RobotsDelay);
             }
             if delay.gap_until > now {
                 not_before = not_before.max(delay.gap_until);
+                why = Limiting::RobotsDelay;
             }
         }
         let mut best = self.best_lane(hot, policy, now);
         if not_before > best.at {
             best.at = not_before;
-            best.limiting = Limiting::RobotsDelay;
-            best.limiting_lane = 0;
+            if not_before > now {
+                best.limiting = why;
+                best.limiting_lane = 0;
+            }
         }
         best
     }
@@ -309,7 +311,6 @@ impl Hot {
             sent: 0,
             turn: 0,
             given_up: false,
-            answered: false,
             warm: false,
             histogram: Histogram::default(),
             latency: Latency::default(),

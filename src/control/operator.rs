@@ -88,10 +88,11 @@ impl Controller {
             }
         }
         let changed = changes.len();
+        let first = changes.first().and_then(Change::host);
         if changed > 0 {
             self.history.record(Act { name: name.clone(), changes });
         }
-        CommandResult { changed, skipped, summary: name }
+        CommandResult { changed, first, skipped, summary: name }
     }
 
     /// One command on one host that exists.
@@ -145,6 +146,10 @@ impl Controller {
                 }
                 let original = hot.layer.original;
                 self.set_operator(host, after);
+                if before != after {
+                    let (from, to) = (Value::Settings(before), Value::Settings(after));
+                    self.decide(now, Who::Operator, Some(host), What::Auto, from, to, why);
+                }
                 let (from, to) = (Value::Number(learned.rate), Value::Number(original.rate));
                 self.decide(now, Who::Operator, Some(host), What::Reset, from, to, why);
                 self.retarget(now, host);
@@ -208,11 +213,16 @@ impl Controller {
     fn set_halted(&mut self, now: Mono, halted: bool) -> CommandResult {
         let summary = String::from(if halted { "crawl halted" } else { "crawl goes on" });
         if self.halted == halted {
-            return CommandResult { changed: 0, skipped: Vec::new(), summary: format!("already so: {summary}") };
+            return CommandResult {
+                changed: 0,
+                first: None,
+                skipped: Vec::new(),
+                summary: format!("already so: {summary}"),
+            };
         }
         self.halt_event(now, halted, "by key");
         self.history.record(Act { name: summary.clone(), changes: vec![Change::Halted(halted)] });
-        CommandResult { changed: 1, skipped: Vec::new(), summary }
+        CommandResult { changed: 1, first: None, skipped: Vec::new(), summary }
     }
 
     fn halt_event(&mut self, now: Mono, halted: bool, why: &str) {
@@ -251,8 +261,10 @@ impl Controller {
         };
         let why = format!("{word}: {}", act.name);
         let mut changed = 0;
+        let mut first = None;
         let mut skipped = Vec::new();
         for change in &act.changes {
+            let before = changed;
             match *change {
                 Change::Settings { host, before, after } => {
                     self.end_lifetimes(now, host);
@@ -297,8 +309,11 @@ impl Controller {
                     }
                 }
             }
+            if changed > before {
+                first = first.or(change.host());
+            }
         }
-        CommandResult { changed, skipped, summary: why }
+        CommandResult { changed, first, skipped, summary: why }
     }
 
     /// Undoes (or redoes) a wake: the hold stands (or ends) again, if it would still run.
@@ -326,7 +341,7 @@ enum Direction {
 }
 
 fn nothing(summary: &str) -> CommandResult {
-    CommandResult { changed: 0, skipped: Vec::new(), summary: summary.to_owned() }
+    CommandResult { changed: 0, first: None, skipped: Vec::new(), summary: summary.to_owned() }
 }
 
 fn skip(skipped: &mut Vec<(HostId, SkipReason)>, host: HostId, reason: SkipReason) {
@@ -340,8 +355,8 @@ fn describe_lifetime(lifetime: Lifetime) -> String {
         Lifetime::Default => String::new(),
         Lifetime::For(lifetime) => match lifetime.as_secs() {
             // In the largest unit that leaves no rest, as one would type it.
-            secs if secs > 0 && secs % 3600 == 0 => format!(" for {}h", secs / 3600),
-            secs if secs > 0 && secs % 60 == 0 => format!(" for {}m", secs / 60),
+            secs if secs > 0 && secs.is_multiple_of(3600) => format!(" for {}h", secs / 3600),
+            secs if secs > 0 && secs.is_multiple_of(60) => format!(" for {}m", secs / 60),
             secs => format!(" for {secs}s"),
         },
     }

@@ -1,6 +1,6 @@
 //! What one wire request ended in: the closed list of outcomes, and their classes on the screen.
 //!
-//! What happened is kept apart from what is done about it: this file only names; `host.rs` decides.
+//! What happened is kept apart from what is done about it: this file only names; `hold.rs` decides.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{HostId, Lane, Mono};
 
 /// The end of one wire request (or the reason why there was none). A closed list: PRODUCT.md names it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Any 2xx.

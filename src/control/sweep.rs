@@ -10,6 +10,10 @@ use super::concern::{self, Facts, Thresholds};
 use super::eta::{self, Load, Outlook};
 use super::{Concern, ConcernKind, Controller, HostId, HostState, Mono, Value, What, Who};
 
+/// Why a host is given up.
+pub(super) const REFUSING: &str = "it answered nothing but refusals for give_up_after";
+const SILENT: &str = "its robots.txt could not be had for give_up_after";
+
 impl Controller {
     /// Looks at the next `most` hosts.
     pub fn sweep(&mut self, now: Mono, most: usize) {
@@ -35,8 +39,8 @@ impl Controller {
         self.outlook
     }
 
-    /// Hosts that have answered nothing but refusals for `give_up_after`, each told once.
-    pub fn take_given_up(&mut self) -> Vec<HostId> {
+    /// Hosts to give up, each told once, and why: nothing but refusals, or nothing at all, for `give_up_after`.
+    pub fn take_given_up(&mut self) -> Vec<(HostId, &'static str)> {
         std::mem::take(&mut self.given_up)
     }
 
@@ -111,7 +115,7 @@ impl Controller {
         let silent = hot.holding.unreachable_since().is_some_and(|since| now.since(since) >= patience);
         if (refusing || silent) && !hot.given_up {
             hot.given_up = true;
-            self.given_up.push(host);
+            self.given_up.push((host, if refusing { REFUSING } else { SILENT }));
         }
     }
 
@@ -140,6 +144,16 @@ impl Controller {
 
     fn look_out(&self, now: Mono) -> Outlook {
         let hosts = (0..self.slots.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX)));
-        eta::outlook(hosts.filter_map(|host| self.load(now, host)))
+        let mut urls = 0;
+        let loads = hosts.filter_map(|host| self.load(now, host)).inspect(|load| urls += load.queue);
+        let mut outlook = eta::outlook(loads);
+        if let Some(rate) = self.settings.global_rate {
+            // All hosts together are no faster than the global bucket.
+            let all = eta::of_host(urls, rate, Duration::ZERO);
+            let bulk = eta::of_host((urls as f64 * eta::BULK).ceil() as u64, rate, Duration::ZERO);
+            outlook.bulk = outlook.bulk.zip(bulk).map(|(own, shared)| own.max(shared));
+            outlook.tail = outlook.tail.zip(all).map(|(own, shared)| own.max(shared));
+        }
+        if self.halted { Outlook { stalled: outlook.stalled, ..Outlook::default() } } else { outlook }
     }
 }

@@ -2,14 +2,14 @@
 
 use super::adaptive::{RateController as _, Shift};
 use super::hold::Ruling;
-use super::{Answer, Controller, Hold, HoldReason, HostId, Mono, Outcome, Value, Verdict, What, Who};
+use super::{Answer, Controller, Hold, HoldReason, HostId, Lane, Mono, Outcome, Value, Verdict, What, Who};
 
 /// A rate that climbs is told each time it has grown by so much, and when it arrives.
 const TOLD_STEP: f64 = 1.25;
 
 impl Controller {
-    /// Writes down what an answer changed.
-    pub(super) fn tell(&mut self, now: Mono, answer: &Answer, ruling: &Ruling, shift: Option<Shift>) {
+    /// Writes down what an answer did to the host's holds.
+    pub(super) fn tell_hold(&mut self, now: Mono, answer: &Answer, ruling: &Ruling) {
         let host = Some(answer.host);
         if let Some((before, after)) = ruling.held {
             let who = if after.reason.server_asked() { Who::Server } else { Who::Controller };
@@ -21,30 +21,38 @@ impl Controller {
             let why = format!("probe answered {}", ruling.outcome.as_str());
             self.decide(now, Who::Controller, host, What::Open, Value::None, Value::None, why);
         }
+    }
+
+    /// Writes down what an answer did to the controller of a lane. The chain of before and after has no gap:
+    /// a fall first tells of the climb that was not told yet.
+    pub(super) fn tell_shift(
+        &mut self,
+        now: Mono,
+        answer: &Answer,
+        outcome: Outcome,
+        lane: Lane,
+        shift: Option<Shift>,
+    ) {
         let Some(shift) = shift else { return };
-        let why = reason_of_shift(answer, ruling.outcome);
         let Some(hot) = self.slots.get_mut(answer.host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
-        let layer = hot.adapted(answer.lane);
-        let original = layer.original;
-        let rate = tells(shift.before.rate, shift.after.rate, layer.told.rate, original.rate);
-        let capacity = tells(shift.before.capacity, shift.after.capacity, layer.told.capacity, original.capacity);
-        if rate.is_some() {
-            layer.told.rate = shift.after.rate;
-        }
-        if capacity.is_some() {
-            layer.told.capacity = shift.after.capacity;
-        }
-        let (what_rate, what_capacity) = match answer.lane.0 {
+        let layer = hot.adapted(lane);
+        let (told, original) = (layer.told, layer.original);
+        let rate = steps(told.rate, shift.before.rate, shift.after.rate, original.rate);
+        let capacity = steps(told.capacity, shift.before.capacity, shift.after.capacity, original.capacity);
+        layer.told.rate = rate.last().map_or(told.rate, |step| step.1);
+        layer.told.capacity = capacity.last().map_or(told.capacity, |step| step.1);
+        let (what_rate, what_capacity) = match lane.0 {
             0 => (What::Rate, What::Capacity),
             _ => (What::EndpointRate, What::EndpointCapacity),
         };
-        if let Some(before) = rate {
-            let (before, after) = (Value::Number(before), Value::Number(shift.after.rate));
-            self.decide(now, Who::Controller, host, what_rate, before, after, why.clone());
-        }
-        if let Some(before) = capacity {
-            let (before, after) = (Value::Number(before), Value::Number(shift.after.capacity));
-            self.decide(now, Who::Controller, host, what_capacity, before, after, why);
+        let why = reason_of_shift(answer, outcome, lane);
+        for (what, steps) in [(what_rate, rate), (what_capacity, capacity)] {
+            let last = steps.len().saturating_sub(1);
+            for (index, (before, after)) in steps.into_iter().enumerate() {
+                let why = if index < last { String::from("successes since") } else { why.clone() };
+                let (before, after) = (Value::Number(before), Value::Number(after));
+                self.decide(now, Who::Controller, Some(answer.host), what, before, after, why);
+            }
         }
     }
 
@@ -63,13 +71,19 @@ impl Controller {
     }
 }
 
-/// Whether a change is worth a line, and the value before it: every fall from what it was; a rise since
-/// it was last told, when that has become [`TOLD_STEP`] or it arrives at the original.
-fn tells(before: f64, after: f64, told: f64, original: f64) -> Option<f64> {
+/// The steps of a change that are worth a line: every fall, with the untold climb before it; a climb since
+/// it was last told, when that has become [`TOLD_STEP`] or arrives at the original.
+fn steps(told: f64, before: f64, after: f64, original: f64) -> Vec<(f64, f64)> {
     if after < before {
-        return Some(before);
+        let mut steps = Vec::with_capacity(2);
+        if told != before {
+            steps.push((told, before));
+        }
+        steps.push((before, after));
+        return steps;
     }
-    (after > before && (after >= original || after >= told * TOLD_STEP)).then_some(told)
+    let tells = after > before && (after >= original || after >= told * TOLD_STEP);
+    if tells { vec![(told, after)] } else { Vec::new() }
 }
 
 fn hold_reason(hold: &Hold, answer: &Answer) -> String {
@@ -94,8 +108,8 @@ fn status_text(answer: &Answer) -> String {
     }
 }
 
-fn reason_of_shift(answer: &Answer, outcome: Outcome) -> String {
-    match answer.lane.0 {
+fn reason_of_shift(answer: &Answer, outcome: Outcome, lane: Lane) -> String {
+    match lane.0 {
         0 => format!("{} ({})", outcome.as_str(), status_text(answer)),
         lane => format!("{} ({}) on endpoint {lane}", outcome.as_str(), status_text(answer)),
     }

@@ -2,9 +2,7 @@
 
 use super::adaptive::RateController;
 use super::host::{CrawlDelay, Hot};
-use super::{
-    Controller, Hold, HostCounts, HostId, HostState, HostView, Limiting, Mono, Original, Override, Pause, Trend,
-};
+use super::{Controller, Hold, HostCounts, HostId, HostState, HostView, Limiting, Mono, Original, Trend};
 
 /// How long an arrow stands beside a rate that moved.
 const TREND_SHOWN: std::time::Duration = std::time::Duration::from_secs(60);
@@ -66,7 +64,8 @@ impl Controller {
     fn limiting(&self, standing: &super::host::Standing, now: Mono) -> Limiting {
         let sends = standing.lane.is_some() && standing.at <= now;
         match standing.limiting {
-            Limiting::Paused | Limiting::Held | Limiting::RequestLimit => standing.limiting,
+            Limiting::Held if standing.at > now && !(self.halted && standing.at == Mono::NEVER) => Limiting::Held,
+            Limiting::Paused | Limiting::RequestLimit => standing.limiting,
             _ if self.halted => Limiting::Halted,
             _ if sends && self.in_flight >= self.settings.concurrency => Limiting::Connections,
             _ if sends && self.is_globally_limited(now) => Limiting::GlobalRate,
@@ -83,12 +82,6 @@ impl Controller {
     /// The hold of a host, also one that has run out and waits for its probe.
     pub fn hold(&self, host: HostId) -> Option<Hold> {
         self.slots.get(host.0 as usize)?.hot.as_deref().and_then(Hot::hold)
-    }
-
-    /// The override and the pause of a host.
-    pub fn operator_settings(&self, host: HostId) -> (Option<Override>, Option<Pause>) {
-        let settings = self.operator_of(host);
-        (settings.overriding, settings.pause)
     }
 
     /// What the controller of a host's own bucket has learned, cold start left aside.

@@ -51,6 +51,11 @@ impl Authority {
         Self(format!("{}://{}", url.scheme(), name_and_port(url)).into())
     }
 
+    /// The two authorities that share the bucket `key`: over http and over https.
+    pub fn of_key(key: &str) -> [Option<Self>; 2] {
+        ["http", "https"].map(|scheme| Url::parse(&format!("{scheme}://{key}/")).ok().map(|url| Self::of(&url)))
+    }
+
     /// Its text, `https://example.com:8443`.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -218,17 +223,19 @@ fn canonical_text(url: &Url) -> String {
     text.push_str(url.scheme());
     text.push_str("://");
     text.push_str(&name_and_port(url));
+    let paths = text.len();
     let mut rest = path;
     while let Some(at) = rest.find('%') {
         text.push_str(&rest[..at]);
         rest = &rest[at + 1..];
-        match rest.as_bytes().first_chunk::<2>().and_then(|digits| hex_pair(*digits)) {
-            Some(octet) => {
-                push_octet(&mut text, octet);
-                rest = &rest[2..];
-            }
-            None => text.push('%'),
-        }
+        let Some(octet) = rest.as_bytes().first_chunk::<2>().and_then(|digits| hex_pair(*digits)) else {
+            // A `%` that begins no escape could begin one with what is decoded behind it: all stays as it is.
+            text.truncate(paths);
+            text.push_str(path);
+            return text;
+        };
+        push_octet(&mut text, octet);
+        rest = &rest[2..];
     }
     text.push_str(rest);
     text
@@ -424,6 +431,7 @@ mod tests {
             ("http://h/?", "http://h/"),
             ("http://h/%2B", "http://h/+"),
             ("http://h/%", "http://h/%25"),
+            ("http://h/%%61%30", "http://h/%a0"),
             ("http://h//a", "http://h/a"),
         ];
         for (left, right) in different {

@@ -18,8 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::exchange::Fetch;
 use super::frontier::Frontier;
@@ -27,11 +25,13 @@ use super::hosts::Hosts;
 use super::input::InputStream;
 use super::robots::Robots;
 use super::throughput::Throughput;
+use super::worker::Desk;
 use crate::clock::{Clock, Wall};
 use crate::config::Config;
 use crate::control::backoff::SeededJitter;
-use crate::control::{Controller, Mono};
+use crate::control::{Controller, Mono, Value};
 use crate::journal::Journal;
+use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{ActAnswer, LogLine, Phase, Request, Snapshot, Totals};
 
@@ -43,8 +43,14 @@ const TICK: Duration = Duration::from_secs(1);
 const LOCAL_REST: Duration = Duration::from_secs(1);
 /// The journal's last batch may take so long to reach the disk.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-/// How often the counters go into the journal.
-const PROGRESS_EVERY: Duration = Duration::from_secs(60);
+/// Why a URL of a host with `max_requests` is not sent.
+const SPENT: &str = "the host's max_requests is reached";
+/// Aborted workers may take so long to end.
+const TASKS_WITHIN: Duration = Duration::from_secs(1);
+/// Wall time is set anew when it differs by so much from what monotonic time says, in microseconds.
+const WALL_DRIFT_MICROS: u64 = 1_000;
+/// How often the counters go into the journal, if they have changed: what a reader of a live run lags behind.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// What an engine is made of.
 pub struct EngineParts {
@@ -88,21 +94,20 @@ struct UrlCounts {
 /// The engine. See the module's text.
 pub struct Engine {
     config: Arc<Config>,
-    fetch: Arc<dyn Fetch>,
+    desk: Arc<Desk>,
     clock: Arc<dyn Clock>,
     controller: Controller,
     frontier: Frontier,
     hosts: Hosts,
     robots: Robots,
     journal: Journal,
+    /// Whether its writer still says how it is; when it has ended it is not asked again and again.
+    journal_lives: bool,
     inputs: Option<InputStream>,
     more_inputs: std::collections::VecDeque<InputStream>,
     excluded: Vec<regex::Regex>,
     requests: Option<mpsc::Receiver<Request>>,
-    finished_in: mpsc::Sender<Finished>,
     finished_out: mpsc::Receiver<Finished>,
-    tasks: TaskTracker,
-    cancel: CancellationToken,
     in_flight: dispatch::InFlight,
     watcher: Option<mpsc::Sender<Arc<Snapshot>>>,
     frame: Duration,
@@ -111,6 +116,9 @@ pub struct Engine {
     sent: u64,
     bad_lines: u64,
     throughput: Throughput,
+    timeline: Bins,
+    /// The watcher asks for the timeline; when it last got it.
+    timeline_shown: Option<Mono>,
     log: std::collections::VecDeque<LogLine>,
     answers: Vec<ActAnswer>,
     notices: Vec<Clean>,
@@ -119,9 +127,14 @@ pub struct Engine {
     published: Mono,
     swept: Mono,
     progressed: Mono,
+    told_counts: Value,
     local_rest: Mono,
     stopped_because: Option<Clean>,
     started: (Mono, Wall),
+    /// The time of this turn.
+    now: Mono,
+    /// Wall time at the clock's origin, by the clocks as they were last compared.
+    wall_origin: Wall,
     robots_gate: std::collections::HashMap<super::address::Authority, crate::control::HostId>,
 }
 
@@ -138,14 +151,12 @@ impl Engine {
             hosts: Hosts::new(&config),
             robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
+            journal_lives: true,
             inputs: Some(inputs),
             more_inputs: std::collections::VecDeque::new(),
             excluded: Vec::new(),
             requests: Some(requests),
-            finished_in,
             finished_out,
-            tasks: TaskTracker::new(),
-            cancel: CancellationToken::new(),
             in_flight: dispatch::InFlight::default(),
             watcher,
             frame,
@@ -154,6 +165,8 @@ impl Engine {
             sent: 0,
             bad_lines: 0,
             throughput: Throughput::default(),
+            timeline: Bins::default(),
+            timeline_shown: None,
             log: std::collections::VecDeque::new(),
             answers: Vec::new(),
             notices: Vec::new(),
@@ -162,12 +175,15 @@ impl Engine {
             published: Mono::ZERO,
             swept: now,
             progressed: now,
+            told_counts: Value::None,
             local_rest: Mono::ZERO,
             stopped_because: None,
             started: (now, clock.wall()),
+            now,
+            wall_origin: origin_of(now, clock.wall()),
             robots_gate: std::collections::HashMap::new(),
+            desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in }),
             config,
-            fetch,
             clock,
         }
     }
@@ -177,8 +193,12 @@ impl Engine {
         self.journal_start();
         let mut health = self.journal.health_changed();
         let mut finished = Vec::new();
+        let mut more = false;
+        // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
+        let alarm = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(alarm);
         loop {
-            let now = self.clock.now();
+            let now = self.tick();
             self.check_journal(now);
             self.grant(now);
             self.sweep(now);
@@ -188,24 +208,47 @@ impl Engine {
                 break;
             }
             let wants_input = self.wants_input();
-            let sleep = self.sleep_for(now);
+            let wants_room = self.has_news() && self.watcher.as_ref().is_some_and(|watcher| watcher.capacity() == 0);
+            // Not polled: it only tells the deadline.
+            let wake = tokio::time::sleep(self.sleep_for(now)).deadline();
+            // One that is too early costs a turn; setting it anew each turn would cost more.
+            if alarm.is_elapsed() || wake < alarm.deadline() {
+                alarm.as_mut().reset(wake);
+            }
+            if std::mem::take(&mut more) {
+                // Whoever is about to report does so first: a turn for many costs hardly more than a turn for one.
+                tokio::task::yield_now().await;
+            }
             tokio::select! {
                 biased;
                 request = next_request(&mut self.requests) => self.take_request(request),
                 count = self.finished_out.recv_many(&mut finished, 1024) => {
                     if count > 0 {
-                        let now = self.clock.now();
+                        let now = self.tick();
                         for one in finished.drain(..) {
                             self.finish(now, one);
                         }
+                        more = self.controller.in_flight() > 0;
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
-                _ = health.changed() => {}
-                () = tokio::time::sleep(sleep) => {}
+                changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
+                () = room(&self.watcher), if wants_room => {}
+                () = alarm.as_mut() => {}
             }
         }
         self.end().await
+    }
+
+    /// The time of the turn that begins. Wall time is followed only when the two clocks have drifted apart,
+    /// so that times in the journal never run backwards by the width of a reading.
+    fn tick(&mut self) -> Mono {
+        self.now = self.clock.now().max(self.now);
+        let origin = origin_of(self.now, self.clock.wall());
+        if origin.0.abs_diff(self.wall_origin.0) > WALL_DRIFT_MICROS {
+            self.wall_origin = origin;
+        }
+        self.now
     }
 
     /// How long the engine may sleep when nothing comes in.
@@ -215,7 +258,7 @@ impl Engine {
             false => self.local_rest.max(now.after(TICK)),
         };
         let mut wake = grants.min(now.after(TICK));
-        if self.has_news() {
+        if self.has_news() && self.watcher.as_ref().is_some_and(|watcher| watcher.capacity() > 0) {
             wake = wake.min(self.published.after(self.frame));
         }
         wake.since(now)
@@ -239,27 +282,46 @@ impl Engine {
             Phase::Running => {
                 let limit = self.config.crawl.max_requests;
                 let spent = limit > 0 && self.sent >= limit;
-                idle && (spent || (self.inputs.is_none() && self.frontier.pending() == 0))
+                let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
+                // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
+                idle && done && (self.journal.backlog() == 0 || !self.journal_lives)
             }
         }
     }
 
     /// Requeues what is in flight, writes the end into the journal and closes it.
     async fn end(mut self) -> RunEnd {
-        let now = self.clock.now();
-        self.cancel.cancel();
+        let now = self.tick();
+        // Aborted tasks end at their next turn; nothing that they do takes longer.
+        let _ = tokio::time::timeout(TASKS_WITHIN, self.in_flight.abort()).await;
+        while let Ok(one) = self.finished_out.try_recv() {
+            self.finish_late(now, one);
+        }
         self.requeue_in_flight(now);
-        self.tasks.close();
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);
         if finished {
             self.phase = Phase::Finished;
         }
         self.journal_stop(now);
         self.write_down(now);
-        self.publish_last(now);
+        self.publish_last(now).await;
         let totals = self.totals(now);
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
         RunEnd { totals, trouble: trouble.or(self.stopped_because) }
+    }
+}
+
+/// Wall time at the origin of the monotonic clock.
+fn origin_of(now: Mono, wall: Wall) -> Wall {
+    Wall(wall.0.saturating_sub(i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX)))
+}
+
+/// Room in the watcher's channel; never ready when nobody watches.
+async fn room(watcher: &Option<mpsc::Sender<Arc<Snapshot>>>) {
+    match watcher {
+        // The place is given back at once: it was only waited for. An error means that nobody watches.
+        Some(watcher) => drop(watcher.reserve().await),
+        None => std::future::pending().await,
     }
 }
 

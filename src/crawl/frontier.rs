@@ -5,7 +5,7 @@
 //! canonical form is kept (16 bytes) for the length of the run.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::job::Job;
@@ -15,10 +15,26 @@ use crate::control::{HostId, Lane, Mono};
 /// URLs pending at most; reading of inputs waits beyond it.
 pub const PENDING_MAX: usize = 1_000_000;
 
+/// URLs known at most, done ones included (16 bytes each); further ones are skipped, and said so.
+pub const SEEN_MAX: usize = 100_000_000;
+
+/// Whether a URL enters the frontier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It was never seen.
+    New,
+    /// It is there already, or was.
+    Known,
+    /// There is no room for another one.
+    Full,
+}
+
 /// The frontier.
 #[derive(Debug, Default)]
 pub struct Frontier {
     hosts: Vec<Vec<LaneJobs>>,
+    /// Requests for the robots.txt of others that lead to a host: no URLs of the crawl, and first in turn.
+    robots: HashMap<HostId, VecDeque<Job>>,
     seen: HashSet<u128, BuildHasherDefault<Folded>>,
     pending: usize,
     stamped: u64,
@@ -79,9 +95,12 @@ impl Hasher for Folded {
 }
 
 impl Frontier {
-    /// Marks a URL as known; false if it was.
-    pub fn admit(&mut self, fingerprint: u128) -> bool {
-        self.seen.insert(fingerprint)
+    /// Marks a URL as known.
+    pub fn admit(&mut self, fingerprint: u128) -> Admission {
+        if self.seen.len() >= SEEN_MAX && !self.seen.contains(&fingerprint) {
+            return Admission::Full;
+        }
+        if self.seen.insert(fingerprint) { Admission::New } else { Admission::Known }
     }
 
     /// Puts a job at the end of its lane.
@@ -104,6 +123,26 @@ impl Frontier {
         self.pending += 1;
     }
 
+    /// Queues a request for somebody's robots.txt that was redirected to this host. One an authority at most.
+    pub fn push_robots(&mut self, host: HostId, job: Job) {
+        self.robots.entry(host).or_default().push_back(job);
+    }
+
+    /// Takes the next request of [`Self::push_robots`], whatever the lane.
+    pub fn pop_robots(&mut self, host: HostId) -> Option<Job> {
+        let jobs = self.robots.get_mut(&host)?;
+        let job = jobs.pop_front();
+        if jobs.is_empty() {
+            self.robots.remove(&host);
+        }
+        job
+    }
+
+    /// Whether [`Self::pop_robots`] has one.
+    pub fn has_robots(&self, host: HostId) -> bool {
+        self.robots.contains_key(&host)
+    }
+
     /// Takes the next job of a lane: one whose retry is due first, since it has waited longest.
     pub fn pop(&mut self, now: Mono, host: HostId, lane: Lane) -> Option<Job> {
         let jobs = self.lane(host, lane);
@@ -116,12 +155,18 @@ impl Frontier {
         job
     }
 
-    /// What is queued in a lane, for the controller.
+    /// What is queued in a lane, for the controller. Requests for robots.txt count in the first.
     pub fn queue(&self, host: HostId, lane: Lane) -> LaneQueue {
+        let robots = match lane {
+            Lane(0) => self.robots.get(&host).map_or(0, VecDeque::len),
+            Lane(_) => 0,
+        };
         let jobs = self.hosts.get(host.0 as usize).and_then(|lanes| lanes.get(usize::from(lane.0)));
-        let Some(jobs) = jobs else { return LaneQueue::EMPTY };
+        let Some(jobs) = jobs else {
+            return LaneQueue { ready: u32::try_from(robots).unwrap_or(u32::MAX), ..LaneQueue::EMPTY };
+        };
         LaneQueue {
-            ready: u32::try_from(jobs.ready.len()).unwrap_or(u32::MAX),
+            ready: u32::try_from(jobs.ready.len() + robots).unwrap_or(u32::MAX),
             delayed: u32::try_from(jobs.delayed.len()).unwrap_or(u32::MAX),
             due: jobs.delayed.peek().map_or(Mono::NEVER, |Reverse(delayed)| delayed.due),
         }

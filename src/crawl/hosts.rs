@@ -22,6 +22,8 @@ pub struct HostName {
     pub rule: Option<u16>,
     /// Wire requests so far, for `max_requests`.
     pub requests: u64,
+    /// URLs over http and over https were seen: two authorities behind one bucket.
+    schemes: [bool; 2],
 }
 
 /// All hosts of the crawl.
@@ -54,7 +56,7 @@ impl Hosts {
         }
         let rule = config.rule_for(key.as_str()).and_then(|rule| u16::try_from(rule).ok());
         let host = add(PolicyId(rule.map_or(0, |rule| rule.saturating_add(1))));
-        self.names.push(HostName { name: Clean::from(&key), rule, requests: 0 });
+        self.names.push(HostName { name: Clean::from(&key), rule, requests: 0, schemes: [false; 2] });
         self.by_key.insert(key, host);
         Some(host)
     }
@@ -65,6 +67,18 @@ impl Hosts {
             Some(rule) => config.endpoint_for(usize::from(rule), url.path()),
             None => Lane(0),
         }
+    }
+
+    /// A URL of the host was seen.
+    pub fn note_scheme(&mut self, host: HostId, url: &Url) {
+        if let Some(name) = self.names.get_mut(host.0 as usize) {
+            name.schemes[usize::from(url.scheme() == "https")] = true;
+        }
+    }
+
+    /// Whether two authorities stand behind the host's bucket: trouble of one is not the other's.
+    pub fn is_mixed(&self, host: HostId) -> bool {
+        self.names.get(host.0 as usize).is_some_and(|name| name.schemes == [true; 2])
     }
 
     /// The name of a host; empty if there is none.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::exchange::{Fetch, FetchRequest, Reply};
 use crate::clock::Clock;
@@ -24,29 +23,55 @@ pub struct Finished {
     pub panicked: bool,
 }
 
-/// Makes one request and reports. A cancelled one reports nothing: the engine has requeued its URL.
-pub async fn run(
-    fetch: Arc<dyn Fetch>,
-    clock: Arc<dyn Clock>,
-    ticket: u64,
-    request: FetchRequest,
-    report: mpsc::Sender<Finished>,
-    cancel: CancellationToken,
-) {
-    // The call itself may panic, too: it belongs inside.
-    let fetching = AssertUnwindSafe(async { fetch.fetch(request).await }).catch_unwind();
-    let (reply, panicked) = tokio::select! {
-        biased;
-        () = cancel.cancelled() => return,
-        reply = fetching => match reply {
+/// What all workers share.
+pub struct Desk {
+    /// Makes the wire requests.
+    pub fetch: Arc<dyn Fetch>,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where workers report: room for one message of each request in flight.
+    pub report: mpsc::Sender<Finished>,
+}
+
+/// Makes one request and reports. One that is aborted on its way reports nothing, one that is aborted
+/// before it began reports that nothing was sent: the engine takes its URL back either way.
+pub fn run(desk: Arc<Desk>, ticket: u64, request: FetchRequest) -> impl Future<Output = ()> + Send {
+    // Made here and not inside, so that it is there also if the task is aborted before its first turn.
+    let mut errand = Errand { desk, ticket, begun: false };
+    async move {
+        errand.begun = true;
+        // The call itself may panic, too: it belongs inside.
+        let fetching = AssertUnwindSafe(async { errand.desk.fetch.fetch(request).await }).catch_unwind();
+        let (reply, panicked) = match fetching.await {
             Ok(reply) => (reply, false),
             Err(panic) => (Reply::failed(Outcome::Local, panic_text(panic.as_ref())), true),
-        },
-    };
-    let done = clock.now();
-    // The channel holds as many messages as there can be requests: this never waits for long. It is
-    // closed only when the engine is gone.
-    let _ = report.send(Finished { ticket, reply, done, panicked }).await;
+        };
+        errand.report(reply, panicked);
+    }
+}
+
+/// One request on its way.
+struct Errand {
+    desk: Arc<Desk>,
+    ticket: u64,
+    begun: bool,
+}
+
+impl Errand {
+    fn report(&self, reply: Reply, panicked: bool) {
+        let done = self.desk.clock.now();
+        // There is room for one message of each request; the channel is closed only when the engine is gone.
+        let _ = self.desk.report.try_send(Finished { ticket: self.ticket, reply, done, panicked });
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        if !self.begun {
+            let unsent = Reply::failed(Outcome::Local, "stopped before it was sent");
+            self.report(Reply { on_wire: false, ..unsent }, false);
+        }
+    }
 }
 
 /// The message of a panic.

@@ -132,19 +132,28 @@ const FORMULA_STARTS: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋'
 /// `text` with a leading `'` where it would begin as a formula. Also where it begins with `'` before one, so
 /// that [`unguard_formula`] gives back exactly what was written.
 pub fn guard_formula(text: &str) -> Cow<'_, str> {
-    if text.trim_start_matches('\'').starts_with(FORMULA_STARTS) { format!("'{text}").into() } else { text.into() }
+    if is_formula(text) { format!("'{text}").into() } else { text.into() }
+}
+
+/// Whether a spreadsheet would compute `text`: quotes and blanks before a formula do not hide it.
+fn is_formula(text: &str) -> bool {
+    text.trim_start_matches(['\'', ' ']).starts_with(FORMULA_STARTS)
 }
 
 /// The text that [`guard_formula`] was given.
 pub fn unguard_formula(text: &str) -> &str {
     match text.strip_prefix('\'') {
-        Some(rest) if rest.trim_start_matches('\'').starts_with(FORMULA_STARTS) => rest,
+        Some(rest) if is_formula(rest) => rest,
         _ => text,
     }
 }
 
 /// A number with fixed decimals, never `-0`. A bucket in debt has a level below zero: a plain number, no formula.
 fn decimals(value: f64, places: usize) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        // Rates and capacities mostly are whole: they need no long division.
+        return format!("{}.{:0places$}", value as i64, 0);
+    }
     let text = format!("{value:.places$}");
     match text.strip_prefix('-') {
         Some(rest) if rest.bytes().all(|byte| matches!(byte, b'0' | b'.')) => rest.to_owned(),

@@ -156,7 +156,7 @@ impl Damage {
         self.named.extend(other.named.iter().take(room).cloned());
     }
 
-    fn line(&mut self, file: &str, number: u64, reason: &str) {
+    pub(super) fn line(&mut self, file: &str, number: u64, reason: &str) {
         self.lines += 1;
         if self.named.len() < DAMAGE_NAMED_MAX {
             self.named.push(Clean::new(format!("{file}:{number}: {reason}")));
@@ -287,7 +287,7 @@ impl Iterator for RequestReader {
 }
 
 /// Rotated files of `dir` but for the one that is `current`, the newest first.
-fn rotated_files(dir: &Path, current: Option<Identity>) -> io::Result<Vec<PathBuf>> {
+pub(super) fn rotated_files(dir: &Path, current: Option<Identity>) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -307,7 +307,7 @@ fn rotated_files(dir: &Path, current: Option<Identity>) -> io::Result<Vec<PathBu
 }
 
 /// Where each of [`COLUMNS`] stands in the file at hand; `None` = the file does not have it.
-struct Columns {
+pub(super) struct Columns {
     places: [Option<usize>; COLUMNS.len()],
     count: usize,
 }
@@ -319,8 +319,13 @@ impl Default for Columns {
 }
 
 impl Columns {
+    /// The columns stand as this version writes them.
+    pub(super) fn are_ours(&self) -> bool {
+        self.count == COLUMNS.len() && self.places.iter().enumerate().all(|(at, place)| *place == Some(at))
+    }
+
     /// Takes a line: a header says where the columns are, a row becomes a record.
-    fn take(&mut self, line: &str, number: u64) -> Result<Option<RequestRecord>, &'static str> {
+    pub(super) fn take(&mut self, line: &str, number: u64) -> Result<Option<RequestRecord>, &'static str> {
         let fields = split_row(line).ok_or("broken quoting")?;
         if fields.first().is_some_and(|first| first == COLUMNS[0]) {
             self.places = COLUMNS.map(|name| fields.iter().position(|field| field == name));
@@ -428,7 +433,7 @@ struct RawEvent {
     version: Option<u32>,
 }
 
-fn event(line: &str) -> Result<EventRecord, &'static str> {
+pub(super) fn event(line: &str) -> Result<EventRecord, &'static str> {
     let raw: RawEvent = serde_json::from_str(line).map_err(|_| "not an event")?;
     Ok(EventRecord {
         time: Wall::parse(&raw.time).ok_or("not a time")?,

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::reader::{Damage, EventReader, EventRecord, ReadError, RequestReader, RequestRecord};
 use crate::clock::Wall;
+use crate::control::host::CRAWL_DELAY_MAX;
 use crate::control::{Class, Mono, Outcome, Override, Value, What, Who};
 use crate::text::Clean;
 
@@ -119,7 +120,7 @@ pub struct HostSummary {
     /// By HTTP status.
     #[serde(serialize_with = "statuses")]
     pub by_status: Counts<u16>,
-    /// As configured, tokens per second; `null` if the journal does not tell.
+    /// As configured or set by the site's Crawl-delay, tokens per second; 0 if the journal does not tell.
     pub original_rate: Option<f64>,
     /// The rate at the end: the override if there was one, else the controller's.
     pub last_rate: Option<f64>,
@@ -146,6 +147,9 @@ pub struct HostSummary {
     pub overriding: Option<Override>,
     #[serde(skip)]
     adaptive: Option<f64>,
+    /// The limit that the site's Crawl-delay sets.
+    #[serde(skip)]
+    site_rate: Option<f64>,
     /// The rate in the last row of `requests.csv`, for journals without rate events.
     #[serde(skip)]
     row_rate: Option<f64>,
@@ -157,6 +161,20 @@ pub struct HostSummary {
 /// Few distinct keys with their counts: smaller than a map, and there are millions of hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counts<K>(pub Vec<(K, u64)>);
+
+impl HostSummary {
+    /// Seconds that it was held up to `end`, the hold in force included.
+    pub fn held_until(&self, end: Option<Mono>) -> f64 {
+        let running = self.hold.zip(end).map_or(0.0, |((from, until), end)| until.min(end).secs_since(from));
+        self.held_seconds + running
+    }
+
+    /// The rate by what is known so far: the override, else the controller's, else the last row's.
+    pub fn rate_so_far(&self) -> Option<f64> {
+        let overridden = self.overriding.and_then(|overriding| overriding.rate);
+        overridden.or(self.adaptive).or(self.row_rate).or(self.original_rate)
+    }
+}
 
 impl<K> Default for Counts<K> {
     fn default() -> Self {
@@ -201,15 +219,14 @@ fn moment<S: Serializer>(wall: &Option<Wall>, serializer: S) -> Result<S::Ok, S:
 
 /// Reads the journal in `dir`, live or finished. Folders without one give an empty summary.
 pub fn summarise(dir: &Path) -> Result<Summary, ReadError> {
-    let mut reading =
-        Reading { summary: Summary { dir: dir.to_path_buf(), ..Summary::default() }, ..Reading::default() };
+    let mut reading = Tally::new(dir);
     let mut requests = RequestReader::open(dir)?;
     for record in &mut requests {
         reading.request(&record?);
     }
     let mut events = EventReader::open(dir)?;
     for record in &mut events {
-        reading.event(record?);
+        reading.event(&record?);
     }
     let mut damage = requests.damage().clone();
     damage.add(events.damage());
@@ -217,9 +234,9 @@ pub fn summarise(dir: &Path) -> Result<Summary, ReadError> {
 }
 
 /// The summary in the making.
-#[derive(Default)]
-struct Reading {
-    summary: Summary,
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) summary: Summary,
     index: HashMap<Clean, usize>,
     /// Monotonic and wall time of the last event of the run at hand.
     now: Option<(Mono, Wall)>,
@@ -227,21 +244,32 @@ struct Reading {
     stopped: bool,
 }
 
-impl Reading {
-    fn host(&mut self, name: &Clean) -> &mut HostSummary {
+impl Tally {
+    /// Nothing yet, of the run in `dir`.
+    pub(super) fn new(dir: &Path) -> Self {
+        Self { summary: Summary { dir: dir.to_path_buf(), ..Summary::default() }, ..Self::default() }
+    }
+
+    /// The host's number, given by order of appearance.
+    pub(super) fn host_number(&mut self, name: &Clean) -> usize {
         let hosts = &mut self.summary.hosts;
         let next = hosts.len();
         let index = *self.index.entry(name.clone()).or_insert(next);
         if index == next {
             hosts.push(HostSummary { host: name.clone(), ..HostSummary::default() });
         }
-        &mut hosts[index]
+        index
     }
 
     fn request(&mut self, record: &RequestRecord) {
-        let outcome = record.outcome.known();
+        let host = self.host_number(&record.host);
+        self.count(host, record.time, record.status, record.outcome.known(), record.rate);
+    }
+
+    /// A request of the host with this number.
+    pub(super) fn count(&mut self, host: usize, time: Wall, status: Option<u16>, outcome: Option<Outcome>, rate: f64) {
         let network = outcome.is_some_and(Outcome::is_network);
-        let class = match record.status {
+        let class = match status {
             Some(status) if !network => Class::of_status(status),
             _ => Class::Error,
         };
@@ -257,26 +285,27 @@ impl Reading {
             _ => {}
         }
         // Rows stand in the order in which requests ended, not in which they were sent.
-        summary.first = Some(summary.first.map_or(record.time, |first| first.min(record.time)));
-        summary.last = Some(summary.last.map_or(record.time, |last| last.max(record.time)));
-        if let Some(status) = record.status {
+        summary.first = Some(summary.first.map_or(time, |first| first.min(time)));
+        summary.last = Some(summary.last.map_or(time, |last| last.max(time)));
+        if let Some(status) = status {
             summary.by_status.add(status);
         }
-        let host = self.host(&record.host);
+        let Some(host) = summary.hosts.get_mut(host) else { return };
         host.requests += 1;
         host.by_outcome.add(outcome);
-        if let Some(status) = record.status {
+        if let Some(status) = status {
             host.by_status.add(status);
         }
         if matches!(outcome, Some(Outcome::Throttled | Outcome::Refused)) {
             host.refusals += 1;
         }
-        if record.rate.is_finite() {
-            host.row_rate = Some(record.rate);
+        if rate.is_finite() {
+            host.row_rate = Some(rate);
         }
     }
 
-    fn event(&mut self, event: EventRecord) {
+    /// A decision.
+    pub(super) fn event(&mut self, event: &EventRecord) {
         let Some(what) = event.what.known() else { return };
         if matches!(what, What::Start | What::ResumeRun) {
             // Monotonic time begins anew; what was held by the last run's clock ended with it.
@@ -287,7 +316,7 @@ impl Reading {
             self.now = Some((mono, event.time));
         }
         self.count_urls(what, &event.after);
-        self.summary.mishaps.note(what, &event);
+        self.summary.mishaps.note(what, event);
         match what {
             What::Halt => self.summary.halted = true,
             What::GoOn => self.summary.halted = false,
@@ -298,14 +327,17 @@ impl Reading {
             _ => {}
         }
         if let Some(name) = &event.host {
-            host_event(self.host(name), what, &event);
+            let number = self.host_number(name);
+            if let Some(host) = self.summary.hosts.get_mut(number) {
+                host_event(host, what, event);
+            }
         }
         if event.who.known() == Some(Who::Operator) {
             *self.summary.acts.entry(act_word(what)).or_default() += 1;
             if self.summary.last_acts.len() == ACTIONS_KEPT {
                 self.summary.last_acts.pop_front();
             }
-            self.summary.last_acts.push_back(event);
+            self.summary.last_acts.push_back(event.clone());
         }
     }
 
@@ -339,18 +371,28 @@ impl Reading {
         }
     }
 
-    fn finish(mut self, damage: Damage) -> Summary {
-        // A run that is live, or was killed, lasted at least until its last request.
-        let end = self.now.map(|(mono, wall)| {
+    /// Until when holds count: a run that is live, or was killed, lasted at least until its last request.
+    pub(super) fn end(&self) -> Option<Mono> {
+        self.now.map(|(mono, wall)| {
             let later = self.summary.last.map_or(0, |last| last.0.saturating_sub(wall.0)).max(0);
             mono.after_secs(later as f64 / 1e6)
-        });
+        })
+    }
+
+    /// The run at hand has ended.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    fn finish(mut self, damage: Damage) -> Summary {
+        let end = self.end();
         if !self.stopped {
             self.end_holds(end);
         }
         for host in &mut self.summary.hosts {
-            let overridden = host.overriding.and_then(|overriding| overriding.rate);
-            host.last_rate = overridden.or(host.adaptive).or(host.row_rate).or(host.original_rate);
+            let site = host.site_rate.unwrap_or(f64::INFINITY);
+            host.last_rate = Some(host.rate_so_far().unwrap_or_default().min(site));
+            host.original_rate = Some(host.original_rate.unwrap_or_default().min(site));
             // Sums of floats: a thousandth of a second is all that is meant.
             host.held_seconds = (host.held_seconds * 1_000.0).round() / 1_000.0;
         }
@@ -369,6 +411,12 @@ fn host_event(host: &mut HostSummary, what: What, event: &EventRecord) {
         (What::Rate, Value::Number(rate)) if event.who.known() == Some(Who::System) && event.before == Value::None => {
             host.original_rate = Some(*rate);
         }
+        // The site's own limit is an original, too.
+        (What::CrawlDelay, Value::Number(seconds)) if *seconds > 0.0 => {
+            let obeyed = seconds.min(CRAWL_DELAY_MAX.as_secs_f64());
+            host.site_rate = Some(1.0 / obeyed);
+        }
+        (What::CrawlDelay, _) => host.site_rate = None,
         (What::Rate, Value::Number(rate)) => {
             host.adaptive = Some(*rate);
             host.slowed |= host.original_rate.is_some_and(|original| *rate < original);

@@ -194,6 +194,17 @@ impl Filter {
         self.alternatives.is_empty()
     }
 
+    /// Whether a host of this name is taken where nothing else is known of it, as in the review of a run:
+    /// terms about figures and states say nothing there.
+    pub fn takes_name(&self, name: &str) -> bool {
+        let says = |term: &Term| match &term.test {
+            Test::Part(part) => name.contains(part.as_str()) != term.not,
+            Test::Glob(glob) => glob.is_match(name) != term.not,
+            Test::Is(_) | Test::State(_) | Test::Figure(..) => true,
+        };
+        self.is_empty() || self.alternatives.iter().any(|terms| terms.iter().all(says))
+    }
+
     /// Whether the host is shown at the engine's time `now`.
     pub fn takes(&self, row: &HostRow, now: Mono) -> bool {
         self.is_empty() || self.alternatives.iter().any(|terms| terms.iter().all(|term| term.takes(row, now)))

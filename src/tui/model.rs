@@ -13,9 +13,11 @@ use super::filter::Filter;
 use super::history::History;
 use super::log_screen::LogScreen;
 use super::order::Order;
+use super::plot::Plot;
 use super::spec;
 use crate::clock::Wall;
 use crate::control::{Command, HostId, Mono};
+use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{Focus, HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
 
@@ -212,6 +214,10 @@ pub struct Model {
     pub drain_asked: bool,
     /// The engine has gone: nothing more will come.
     pub ended: bool,
+    /// The timeline's screen is open, and shows this part.
+    pub plot: Option<Plot>,
+    /// Counts over time, as last heard; only while that screen is open.
+    pub timeline: Option<Arc<Bins>>,
     /// Lines of the command line, oldest first; at most 100.
     pub commands: VecDeque<String>,
     /// What the screen's thread is to do after this key.
@@ -239,6 +245,9 @@ impl Model {
         self.totals = snapshot.totals;
         self.up = snapshot.up;
         self.heard = Some((snapshot.now, snapshot.wall, now));
+        if self.frozen.is_none() && snapshot.timeline.is_some() {
+            self.timeline = snapshot.timeline;
+        }
         if snapshot.focus.is_some() {
             self.focus = snapshot.focus;
         }

@@ -4,6 +4,7 @@
 //! The order holds still for [`HOLD_STILL`] after a key, and sorting takes at most about a tenth of the
 //! time: after a sort that took *t*, the next one waits at least 10 *t*.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use crate::control::{ConcernKind, HostState, HostView, Mono};
@@ -14,6 +15,9 @@ pub const HOLD_STILL: Duration = Duration::from_secs(3);
 
 /// A sort may take one part in this many of the time.
 const SHARE: u32 = 10;
+
+/// Rows that moved are merged into the others while they are at most one part in this many.
+const FEW: usize = 8;
 
 /// What rows can be sorted by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -103,6 +107,20 @@ pub struct Order {
     pub shown: Vec<u32>,
     /// Sort keys by host.
     keys: Vec<u64>,
+    /// Keys as of the last sort: by these the first `ordered` rows are in order.
+    old_keys: Vec<u64>,
+    /// Rows that the last sort put in order; later ones joined at the end.
+    ordered: usize,
+    /// Rows whose place may have changed since the last sort, each once.
+    moved: Vec<u32>,
+    /// The same as one bit a host.
+    is_moved: Vec<u64>,
+    /// The next sort is one of all rows.
+    all: bool,
+    /// By what the rows are in order now, and which way round.
+    sorted: Option<(SortKey, bool)>,
+    /// The order before the last sort: its memory is used again.
+    spare: Vec<u32>,
     /// By host: whether it is among those shown.
     member: Vec<bool>,
     /// By host: whether the filter takes it. Who is shown and no longer taken leaves with the next sort.
@@ -135,6 +153,7 @@ impl Order {
         {
             *old = key;
             self.stale = true;
+            self.mark(index);
         }
         let (Some(member), Some(wanted)) = (self.member.get_mut(slot), self.wanted.get_mut(slot)) else { return };
         *wanted = taken;
@@ -142,9 +161,25 @@ impl Order {
             *member = true;
             self.shown.push(index);
             self.stale = true;
+            self.mark(index);
+            return;
         }
         if !taken && *member {
             (self.stale, self.leavers) = (true, true);
+        }
+    }
+
+    /// Remembers that a row may have to move.
+    fn mark(&mut self, index: u32) {
+        let (word, bit) = (index as usize / 64, 1 << (index % 64));
+        if self.is_moved.len() <= word {
+            self.is_moved.resize(word + 1, 0);
+        }
+        if let Some(word) = self.is_moved.get_mut(word)
+            && *word & bit == 0
+        {
+            *word |= bit;
+            self.moved.push(index);
         }
     }
 
@@ -158,7 +193,7 @@ impl Order {
         self.keys.resize(self.wanted.len().max(self.keys.len()), u64::MAX);
         self.member.resize(self.keys.len(), false);
         self.wanted.resize(self.keys.len(), false);
-        (self.stale, self.leavers) = (true, false);
+        (self.stale, self.leavers, self.all) = (true, false, true);
     }
 
     /// Time has passed that may change who is shown.
@@ -180,6 +215,7 @@ impl Order {
     /// The next sort is not delayed.
     pub fn sort_now(&mut self) {
         self.stale = true;
+        self.all = true;
         self.still_until = Mono::ZERO;
         self.last_took = Duration::ZERO;
     }
@@ -201,31 +237,84 @@ impl Order {
     }
 
     /// Sorts. The caller tells afterwards by [`Order::took`] how long it lasted.
+    ///
+    /// Where few rows have moved only these are sorted, and merged into the rest.
     pub fn sort(&mut self, rows: &[Option<HostRow>]) {
         if std::mem::take(&mut self.leavers) {
-            let (wanted, member) = (&self.wanted, &mut self.member);
+            let (wanted, member, ordered) = (&self.wanted, &mut self.member, self.ordered);
+            let (mut at, mut kept) = (0, 0);
             self.shown.retain(|index| {
                 let stays = wanted.get(*index as usize).copied().unwrap_or(false);
                 if let Some(member) = member.get_mut(*index as usize) {
                     *member = stays;
                 }
+                kept += usize::from(stays && at < ordered);
+                at += 1;
                 stays
             });
+            self.ordered = kept;
         }
-        let keys = &self.keys;
-        let key = |index: &u32| keys.get(*index as usize).copied().unwrap_or(u64::MAX);
+        let few = self.moved.len() <= self.shown.len() / FEW;
         let reversed = self.reversed;
-        // A stable sort: it is fast on what is nearly sorted, and equal rows stay in the order of input.
         if self.by == SortKey::Host {
             let name = |index: &u32| rows.get(*index as usize).and_then(Option::as_ref).map(|row| row.name.as_str());
+            // A stable sort: it is fast on what is nearly sorted, and equal rows stay in the order of input.
             self.shown.sort_by(|a, b| if reversed { name(b).cmp(&name(a)) } else { name(a).cmp(&name(b)) });
+        } else if few && !self.all && self.sorted == Some((self.by, reversed)) {
+            self.merge_moved();
         } else {
-            self.shown.sort_by(|a, b| {
-                let (first, second) = ((key(a), *a), (key(b), *b));
-                if reversed { second.cmp(&first) } else { first.cmp(&second) }
-            });
+            let keys = &self.keys;
+            self.shown.sort_by(|a, b| compare(place(keys, *a), place(keys, *b), reversed));
+            self.old_keys.clone_from(&self.keys);
         }
-        self.stale = false;
+        self.old_keys.resize(self.keys.len(), u64::MAX);
+        for index in self.moved.drain(..) {
+            if let Some(word) = self.is_moved.get_mut(index as usize / 64) {
+                *word = 0;
+            }
+            if let Some(old) = self.old_keys.get_mut(index as usize) {
+                *old = place(&self.keys, index).0;
+            }
+        }
+        self.ordered = self.shown.len();
+        self.sorted = Some((self.by, reversed));
+        (self.stale, self.all) = (false, false);
+    }
+
+    /// Takes the moved rows out, sorts them, and puts each where it belongs among the rest.
+    fn merge_moved(&mut self) {
+        let (keys, old_keys, reversed) = (&self.keys, &self.old_keys, self.reversed);
+        let (ordered, joined) = self.shown.split_at(self.ordered.min(self.shown.len()));
+        let before = |place_of: (u64, u32)| {
+            ordered.partition_point(|other| compare(place(old_keys, *other), place_of, reversed) == Ordering::Less)
+        };
+        // Where they were; a filter may hide some that have moved, and new ones were nowhere.
+        let was = |index: u32| Some(before(place(old_keys, index))).filter(|at| ordered.get(*at) == Some(&index));
+        let mut gone: Vec<usize> = self.moved.iter().filter_map(|index| was(*index)).collect();
+        gone.sort_unstable();
+        let mut coming: Vec<u32> = gone.iter().filter_map(|at| ordered.get(*at)).chain(joined).copied().collect();
+        coming.sort_unstable_by(|a, b| compare(place(keys, *a), place(keys, *b), reversed));
+
+        let mut merged = std::mem::take(&mut self.spare);
+        merged.clear();
+        merged.reserve(self.shown.len());
+        let mut gone = gone.into_iter().peekable();
+        let mut from = 0;
+        // Copies the rest up to `to`, without those that are gone.
+        let mut copy = |merged: &mut Vec<u32>, to: usize| {
+            while let Some(at) = gone.next_if(|at| *at < to) {
+                merged.extend_from_slice(ordered.get(from..at).unwrap_or_default());
+                from = at + 1;
+            }
+            merged.extend_from_slice(ordered.get(from..to).unwrap_or_default());
+            from = from.max(to);
+        };
+        for index in coming {
+            copy(&mut merged, before(place(keys, index)));
+            merged.push(index);
+        }
+        copy(&mut merged, ordered.len());
+        self.spare = std::mem::replace(&mut self.shown, merged);
     }
 
     /// How long the sort lasted, and when it ended.
@@ -233,6 +322,16 @@ impl Order {
         self.last_took = ended.since(began);
         self.last_end = ended;
     }
+}
+
+/// What a row is ordered by.
+fn place(keys: &[u64], index: u32) -> (u64, u32) {
+    (keys.get(index as usize).copied().unwrap_or(u64::MAX), index)
+}
+
+/// Which of two rows comes first.
+fn compare(a: (u64, u32), b: (u64, u32), reversed: bool) -> Ordering {
+    if reversed { b.cmp(&a) } else { a.cmp(&b) }
 }
 
 #[cfg(test)]
@@ -333,5 +432,36 @@ mod tests {
         back.reverse();
         assert_eq!(there, back);
         assert_eq!(rows[0].as_ref().map(|row| row.view.id), Some(HostId(0)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn merging_what_moved_gives_the_order_of_a_whole_sort(
+            rounds in proptest::collection::vec(proptest::collection::vec((0..60_u32, 0..5_u64), 0..12), 1..8),
+            reversed in proptest::bool::ANY, hidden in 0..60_u32,
+        ) {
+            let mut rows: Vec<_> = (0..60).map(|id| Some(sample::row(id, &format!("{id}.test")))).collect();
+            let mut order = Order { by: SortKey::Queue, reversed, ..Order::default() };
+            for row in rows.iter().flatten().take(50) {
+                order.note(row, row.view.id.0 != hidden);
+            }
+            order.sort(&rows);
+            for row in rows.iter().flatten().skip(50) {
+                order.note(row, row.view.id.0 != hidden);
+            }
+            for changes in rounds {
+                for (id, queued) in changes {
+                    let row = rows[id as usize].as_mut().expect("there");
+                    row.view.queued = queued;
+                    order.note(row, id != hidden);
+                }
+                order.sort(&rows);
+                let mut whole = order.clone();
+                whole.sort_now();
+                whole.sort(&rows);
+                proptest::prop_assert_eq!(&order.shown, &whole.shown);
+                proptest::prop_assert_eq!(order.shown.len(), 59);
+            }
+        }
     }
 }

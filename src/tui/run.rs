@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::input::{self, Input, Source, Steering};
+use super::key::Key;
 use super::keymap::{Keymap, KeymapError};
 use super::model::{Model, Wish};
 use super::terminal::{self, Device, Screen, Tty, UI_THREAD};
@@ -82,6 +83,8 @@ enum Message {
 pub struct TuiHandle {
     inbox: SyncSender<Message>,
     stopping: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
+    stale: Arc<AtomicBool>,
     steering: Arc<Steering>,
     // Locked for one write at a time; the pipe is written to from the owner only.
     wake: Mutex<io::PipeWriter>,
@@ -108,11 +111,17 @@ pub fn spawn(
     let (inbox, messages) = sync_channel(INBOX_MAX);
     let (done_sender, done) = sync_channel(1);
     let stopping = Arc::new(AtomicBool::new(false));
+    let (interrupted, stale) = (Arc::clone(&ui.interrupted), Arc::clone(&ui.stale));
     let steering = Arc::new(Steering::default());
     let (wake_reader, wake) = input::wake_pipe()?;
     (ui.glyphs, ui.log_file) = (options.ui.glyphs, options.log_file);
     ui.stopping = Arc::clone(&stopping);
-    ui.screen.enter()?;
+    if ui.screen.is_foreground() {
+        ui.screen.enter()?;
+    } else {
+        // Started in the background: touching the terminal would stop us, and the crawl with the screen.
+        (ui.suspended, ui.resuming) = (true, true);
+    }
 
     let thread = std::thread::Builder::new().name(UI_THREAD.to_owned()).spawn(move || {
         // A panic here is the screen's end, not the crawl's: the hook restores the terminal.
@@ -146,7 +155,8 @@ pub fn spawn(
         }
         let _ = snapshot_inbox.send(Message::SnapshotsEnded);
     })?;
-    Ok(TuiHandle { inbox, stopping, steering, wake: Mutex::new(wake), done: Mutex::new(done), thread: Some(thread) })
+    let (wake, done) = (Mutex::new(wake), Mutex::new(done));
+    Ok(TuiHandle { inbox, stopping, interrupted, stale, steering, wake, done, thread: Some(thread) })
 }
 
 impl TuiHandle {
@@ -160,6 +170,28 @@ impl TuiHandle {
     /// Whether the screen's thread is still at work: it ends by itself when the terminal is gone.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Whether the run was stopped by a Ctrl-C, without drain and not through the dialog.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Acquire)
+    }
+
+    /// The terminal is said to be gone: the screen ends without anybody waiting for it.
+    pub fn hang_up(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.steering.stop.store(true, Ordering::Release);
+        self.wake();
+        // A full inbox wakes the screen as well; it looks at `stopping` after each message.
+        let _ = self.inbox.try_send(Message::Stop);
+    }
+
+    /// The size of the terminal changed (SIGWINCH). Whoever looks at the size only now and then misses a
+    /// change and back, after which the terminal may have cut what it shows: the next frame is a whole one.
+    pub fn resized(&self) {
+        self.stale.store(true, Ordering::Release);
+        // A full inbox wakes the screen as well.
+        let _ = self.inbox.try_send(Message::Input(Input::Resized));
     }
 
     /// A Ctrl-C that came as a signal: it counts as the key.
@@ -193,10 +225,7 @@ impl TuiHandle {
     /// See [`TuiHandle::stop`].
     fn end(&mut self, deadline: Duration) -> bool {
         let Some(thread) = self.thread.take() else { return true };
-        self.stopping.store(true, Ordering::Release);
-        self.steering.stop.store(true, Ordering::Release);
-        self.wake();
-        let _ = self.inbox.try_send(Message::Stop);
+        self.hang_up();
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(deadline);
         let ended = !matches!(done, Err(RecvTimeoutError::Timeout));
         if ended {
@@ -236,6 +265,10 @@ struct Ui<D: Device> {
     /// In the run folder; screens are printed beside it.
     log_file: Option<PathBuf>,
     stopping: Arc<AtomicBool>,
+    /// A Ctrl-C asked for the stop.
+    interrupted: Arc<AtomicBool>,
+    /// The terminal may show something else than was drawn.
+    stale: Arc<AtomicBool>,
     drawn_at: Option<Mono>,
     /// Something changed since the last frame.
     dirty: bool,
@@ -269,6 +302,8 @@ impl<D: Device> Ui<D> {
             glyphs: crate::config::Glyphs::Auto,
             log_file: None,
             stopping: Arc::new(AtomicBool::new(false)),
+            interrupted: Arc::new(AtomicBool::new(false)),
+            stale: Arc::new(AtomicBool::new(false)),
             drawn_at: None,
             dirty: true,
             urgent: false,
@@ -330,6 +365,7 @@ impl<D: Device> Ui<D> {
             }
             Message::Input(Input::Key(key)) => {
                 let requests = update::key(&mut self.model, key, &self.keymap, now);
+                self.note_interrupt(key == Key::ctrl('c'), &requests);
                 self.send(requests, now);
                 self.grant_wishes(now);
                 self.urgent = true;
@@ -341,6 +377,7 @@ impl<D: Device> Ui<D> {
             }
             Message::Interrupt => {
                 let requests = update::interrupt(&mut self.model, now);
+                self.note_interrupt(true, &requests);
                 self.send(requests, now);
                 self.urgent = true;
             }
@@ -353,6 +390,13 @@ impl<D: Device> Ui<D> {
             Message::Stop => return Next::End,
         }
         Next::Go
+    }
+
+    /// A stop by Ctrl-C has an exit code of its own.
+    fn note_interrupt(&self, is_interrupt: bool, requests: &[Request]) {
+        if is_interrupt && requests.contains(&Request::Stop) {
+            self.interrupted.store(true, Ordering::Release);
+        }
     }
 
     /// The terminal is gone: nothing more is written to it, and the engine is told.
@@ -451,6 +495,9 @@ impl<D: Device> Ui<D> {
     /// Draws if it is time to.
     fn draw_if_due(&mut self) -> io::Result<()> {
         let now = self.clock.now();
+        if self.stale.swap(false, Ordering::AcqRel) {
+            (self.urgent, self.model.from_scratch) = (true, true);
+        }
         let since = self.drawn_at.map(|drawn_at| now.since(drawn_at));
         let due = match since {
             None => true,

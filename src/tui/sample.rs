@@ -8,6 +8,7 @@ use crate::control::{
     Code, CodeCount, Concern, ConcernKind, Evidence, FailureCode, Hold, HoldReason, HostCounts, HostId, HostState,
     HostView, Limiting, Mono, Original, Outcome, Override, Pause, Trend, Who,
 };
+use crate::journal::timeline::bins::{self, Bins, Key, Mark};
 use crate::text::Clean;
 use crate::watch::{Focus, HostRow, LogLine, Phase, Recent, Snapshot, Totals};
 
@@ -127,6 +128,34 @@ pub fn hosts() -> Vec<HostRow> {
     rows
 }
 
+/// Two hours of answers: one host says 429 for a while.
+pub fn timeline() -> Bins {
+    let mut bins = Bins::default();
+    let began = 1_796_008_447_000_000 - 7_200_000_000_i64;
+    for number in 0..40_000_i64 {
+        // Spread without chance, so that pictures stay the same.
+        let spread = number * 7_919 % 1_009;
+        let at = Wall(began + number * 180_000 + spread * 100);
+        let stormy = (14_000..23_000).contains(&number) && spread % 5 == 0;
+        let (code, host) = match spread {
+            _ if stormy => (bins::Code::Status(429), 3),
+            0..60 => (bins::Code::Status(301), 0),
+            60..100 => (bins::Code::Status(404), 1),
+            100..104 => (bins::Code::Status(503), 7),
+            104..110 => (bins::Code::Failed(Outcome::Timeout), 2),
+            110 => (bins::Code::Failed(Outcome::Dns), 4),
+            _ => (bins::Code::Status(200), 0),
+        };
+        bins.request(at, code, host);
+        bins.add(at, Key::Latency(u8::try_from(8 + spread % 9 + i64::from(stormy) * 8).unwrap_or(0)));
+    }
+    let marks = [(2_700, Mark::Concern), (3_100, Mark::Override), (3_400, Mark::Undo), (5_600, Mark::Pause)];
+    for (second, mark) in marks {
+        bins.add(Wall(began + second * 1_000_000), Key::Mark(mark));
+    }
+    bins
+}
+
 /// What happened lately to `api.gazet.test`.
 pub fn focus() -> Focus {
     let wall = |before: i64| Wall(1_796_008_447_000_000 - before * 1_000_000);
@@ -206,6 +235,7 @@ pub fn snapshot() -> Snapshot {
         ],
         answers: Vec::new(),
         notices: Vec::new(),
+        timeline: None,
         focus: None,
     }
 }

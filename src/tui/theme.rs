@@ -293,6 +293,10 @@ pub struct GlyphSet {
     pub thousands: char,
     pub caret: &'static str,
     pub keys_up_down: &'static str,
+    /// There are braille cells; without them density is told by [`GlyphSet::density`].
+    pub braille: bool,
+    /// Five rising densities of a cell, the first is nothing.
+    pub density: [&'static str; 5],
     /// Five rising heights of one cell; `None` = braille, two steps of time a cell.
     pub dots: Option<[char; 5]>,
     /// Corners: top left, top right, bottom left, bottom right; then the side.
@@ -346,6 +350,8 @@ pub static UNICODE: GlyphSet = GlyphSet {
     thousands: ' ',
     caret: "▏",
     keys_up_down: "↑↓",
+    braille: true,
+    density: [" ", "░", "▒", "▓", "█"],
     dots: None,
     frame: ["╭", "╮", "╰", "╯", "│"],
 };
@@ -385,6 +391,8 @@ pub static ASCII: GlyphSet = GlyphSet {
     thousands: ',',
     caret: "_",
     keys_up_down: "up/dn",
+    braille: false,
+    density: [" ", ".", ":", "+", "#"],
     dots: Some([' ', '.', ':', '+', '#']),
     frame: ["+", "+", "+", "+", "|"],
 };

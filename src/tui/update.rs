@@ -11,6 +11,7 @@ use tui_input::{Input, InputRequest};
 use super::filter::Filter;
 use super::key::{Key, KeyCode};
 use super::keymap::{Action, Keymap};
+use super::live;
 use super::model::{Model, Overlay, Question, Screen, Wish};
 use super::order::SortKey;
 use crate::control::{Amount, Command, ConcernKind, HostId, Lifetime, Mono, OverrideSpec, WakeEven};
@@ -41,6 +42,7 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
         _ => {}
     }
     match std::mem::take(&mut model.overlay) {
+        Overlay::None if model.plot.is_some() => live::key(model, key, keymap, now),
         Overlay::None => match keymap.action(key) {
             Some(action) => act(model, action, now),
             None => Vec::new(),
@@ -165,6 +167,7 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
             }
             model.unseen = 0;
         }
+        Action::Timeline => return live::toggle(model),
         Action::Legend => {
             if model.legend.is_empty() {
                 model.say("nothing is told about these hosts; a demo has a line for each", now);
@@ -510,7 +513,7 @@ fn in_sort(model: &mut Model, at: usize, key: Key, now: Mono) -> Vec<Request> {
 }
 
 /// Edits a line. Control characters never get in; at most [`PROMPT_MAX`] characters.
-fn edit(input: &mut Input, key: Key) {
+pub(super) fn edit(input: &mut Input, key: Key) {
     let request = match (key.code, key.ctrl, key.alt) {
         (KeyCode::Char(c), false, false) if !c.is_control() && input.value().chars().count() < PROMPT_MAX => {
             InputRequest::InsertChar(c)

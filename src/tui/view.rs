@@ -14,7 +14,9 @@ mod too_small;
 
 use ratatui::buffer::Buffer;
 
+pub(super) use self::prompt::with_caret;
 use super::keymap::Keymap;
+use super::live;
 use super::model::{Model, Overlay, Screen};
 use super::paint::Brush;
 use super::theme::{Meaning, Theme};
@@ -92,13 +94,17 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     }
     let width = area.width;
     let header = match scene.model.screen {
-        Screen::Hosts => layout.header,
-        Screen::Host | Screen::Log => header_rows_of_others(area.height, layout),
+        Screen::Host | Screen::Log if scene.model.plot.is_none() => header_rows_of_others(area.height, layout),
+        Screen::Hosts | Screen::Host | Screen::Log => layout.header,
     };
     header::draw(scene, &mut brush.part(0, 0, width, header));
     let title = layout.header;
-    match scene.model.screen {
-        Screen::Hosts => {
+    match (&scene.model.plot, scene.model.screen) {
+        (Some(plot), _) => {
+            let mut body = brush.part(0, header, width, area.height.saturating_sub(header + 1));
+            live::draw(scene, &mut body, plot);
+        }
+        (None, Screen::Hosts) => {
             let hosts_height = 1 + layout.heading + layout.table;
             let left = table_width(width);
             let beside = width - left;
@@ -113,11 +119,11 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
             let log_top = title + hosts_height;
             log::draw(scene, &mut brush.part(0, log_top, width, layout.log_rule + layout.log), layout.log_rule > 0);
         }
-        Screen::Log => {
+        (None, Screen::Log) => {
             let top = header_rows_of_others(area.height, layout);
             logbook::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + 1)));
         }
-        Screen::Host => {
+        (None, Screen::Host) => {
             let top = header_rows_of_others(area.height, layout);
             detail::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + 1)), true);
         }

@@ -3,3 +3,4 @@
 pub mod bars;
 pub mod dots;
 pub mod host_table;
+pub mod timeline;

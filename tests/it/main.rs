@@ -2,14 +2,21 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod cli;
 mod control_properties;
+mod crawl;
 mod demo_servers;
 mod fetch;
+mod headless;
 mod journal;
 mod lab;
 mod licences;
+mod live_timeline;
+mod pty;
 mod review;
+mod review_pty;
 mod scenario;
 mod sim;
 mod support;
+mod timeline;
 mod tui_pty;

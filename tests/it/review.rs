@@ -183,7 +183,7 @@ fn rates_and_own_actions_are_told_with_what_is_still_set() {
     let expected = [
         ("a", Some(2.0), Some(0.25), 1, 1, true),
         ("b", Some(2.0), Some(2.0), 0, 1, false),
-        ("host0.example", None, Some(2.0), 0, 0, false),
+        ("host0.example", Some(0.0), Some(2.0), 0, 0, false),
     ];
     assert_eq!(told, expected);
     let text = review(dir.path(), ReviewMode::Summary);

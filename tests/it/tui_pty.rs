@@ -80,6 +80,12 @@ fn dashboard_child() {
                 let snapshot = crawldeck::watch::Snapshot { answers, log: Vec::new(), ..sample::snapshot() };
                 snapshots.blocking_send(Arc::new(snapshot)).expect("somebody watches");
             }
+            Request::ShowTimeline => {
+                let timeline = Some(Arc::new(sample::timeline()));
+                let snapshot = crawldeck::watch::Snapshot { timeline, log: Vec::new(), ..sample::snapshot() };
+                snapshots.blocking_send(Arc::new(snapshot)).expect("somebody watches");
+            }
+            Request::HideTimeline => {}
             Request::Focus(_) | Request::Change { .. } => {}
             Request::Drain | Request::Stop => {
                 let in_time = handle.stop(PATIENCE);
@@ -180,6 +186,18 @@ fn keys_reach_the_engine_and_its_answer_the_screen() {
     terminal.until("the answer", |screen| screen.contains("told Override") && screen.contains("Absolute(0.5)"));
     terminal.press("\x1b[B");
     terminal.until("the cursor moved", |screen| screen.lines().any(|line| line.starts_with("▌ ✗ www.courtxx")));
+}
+
+#[test]
+fn the_timeline_is_asked_for_shown_and_left() {
+    let mut terminal = Terminal::start(&[]);
+    terminal.until("the table", |screen| screen.contains("hosts 12"));
+    terminal.press("3");
+    terminal.until("the timeline", |screen| screen.contains("time × status") && screen.contains("429     │"));
+    terminal.press("\x1b[D");
+    terminal.until("the cursor's counts", |screen| screen.contains("requests, "));
+    terminal.press("t");
+    terminal.until("the table again", |screen| screen.contains("hosts 12"));
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use tokio::task::JoinHandle;
 use url::Url;
 
-use super::Engine;
-use crate::control::{Grant, HostId, Mono, RequestKind, Value, What, Who};
+use super::{Engine, SPENT};
+use crate::control::{Grant, HostId, Lane, Mono, RequestKind, Value, What, Who};
 use crate::crawl::address::Authority;
 use crate::crawl::exchange::FetchRequest;
 use crate::crawl::job::Job;
@@ -27,6 +28,8 @@ pub(super) struct Flight {
     pub(super) url: Url,
     /// From when the URL was due to the grant, milliseconds.
     pub(super) wait_ms: f64,
+    /// The worker.
+    task: JoinHandle<()>,
 }
 
 /// Requests in flight by ticket; at most `concurrency`.
@@ -37,10 +40,25 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    fn put(&mut self, flight: Flight) -> u64 {
+    /// A number that no other flight has.
+    fn ticket(&mut self) -> u64 {
         self.issued += 1;
-        self.flights.insert(self.issued, flight);
         self.issued
+    }
+
+    fn put(&mut self, ticket: u64, flight: Flight) {
+        self.flights.insert(ticket, flight);
+    }
+
+    /// Aborts all workers and waits until they have ended. What they reported before is reported.
+    pub(super) async fn abort(&mut self) {
+        for flight in self.flights.values() {
+            flight.task.abort();
+        }
+        for flight in self.flights.values_mut() {
+            // An abort is no failure, and a panic was caught inside.
+            let _ = (&mut flight.task).await;
+        }
     }
 
     /// Takes a flight that ended.
@@ -73,6 +91,14 @@ impl Engine {
 
     fn use_grant(&mut self, now: Mono, grant: Grant) {
         let Grant { host, lane, .. } = grant;
+        // Others wait for it, and it may be what the host's own pages wait for.
+        if let Some(job) = self.frontier.pop_robots(host)
+            && let Ok(url) = Url::parse(&job.url)
+        {
+            self.send(now, grant, job, url);
+            self.sync(host, Lane(0));
+            return;
+        }
         for _ in 0..DENIED_PER_GRANT {
             let Some(job) = self.frontier.pop(now, host, lane) else { break };
             let Ok(url) = Url::parse(&job.url) else {
@@ -83,31 +109,33 @@ impl Engine {
                 self.send(now, grant, job, url);
                 return;
             }
-            let authority = Authority::of(&url);
             match self.robots.decide(now, &url) {
                 Decision::Allow => {
                     self.send(now, grant, job, url);
                     return;
                 }
                 Decision::Deny { line, rule } => {
-                    let why = format!("robots.txt line {line}: {rule}");
+                    let why = format!("robots_denied: robots.txt line {line}: {rule}");
                     self.skip(Some(host), job.root().to_owned().as_str(), &why);
                 }
                 Decision::Fetch(robots_url) => {
                     self.frontier.push_front(host, lane, job);
-                    let job = Job::robots(&robots_url, authority, 0, now);
+                    let job = Job::robots(&robots_url, Authority::of(&url), 0, now);
                     self.send(now, grant, job, robots_url);
                     return;
                 }
                 Decision::Pending => {
                     self.frontier.push_front(host, lane, job);
-                    self.controller.set_gated(now, host, true);
-                    self.robots_gate.insert(authority, host);
+                    self.robots_gate.insert(Authority::of(&url), host);
+                    self.gate(now, host);
                     break;
+                }
+                Decision::Unreachable { until } if self.hosts.is_mixed(host) => {
+                    self.frontier.push_delayed(host, lane, Job { due: until, ..job });
                 }
                 Decision::Unreachable { until } => {
                     self.frontier.push_front(host, lane, job);
-                    self.controller.robots_unreachable(now, host, until, authority.as_str());
+                    self.controller.robots_unreachable(now, host, until, Authority::of(&url).as_str());
                     break;
                 }
                 Decision::Refused { why } => {
@@ -127,24 +155,29 @@ impl Engine {
         {
             // Nothing else goes to the host whose rules these are, until they are known.
             if let Some(owner) = authority.robots_url().and_then(|url| self.host_of(&url)) {
-                self.controller.set_gated(now, owner, true);
                 self.robots_gate.insert(authority, owner);
+                self.gate(now, owner);
             }
         }
         let wait_ms = now.secs_since(job.due) * 1e3;
         let request = FetchRequest { url: url.clone(), kind };
-        let ticket = self.in_flight.put(Flight { grant, job, url, wait_ms });
+        let ticket = self.in_flight.ticket();
+        let task = tokio::spawn(worker::run(self.desk.clone(), ticket, request));
+        self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, task });
         self.sent += 1;
         self.throughput.sent(now);
         let spent = self.count_request(grant.host);
-        let report = self.finished_in.clone();
-        let fetch = self.fetch.clone();
-        let clock = self.clock.clone();
-        self.tasks.spawn(worker::run(fetch, clock, ticket, request, report, self.cancel.clone()));
         self.sync(grant.host, grant.lane);
         if spent {
-            self.skip_all(grant.host, "the host's max_requests is reached");
+            self.skip_all(grant.host, SPENT);
         }
+    }
+
+    /// Nothing goes to a host while its robots.txt is on its way, but requests for robots.txt itself: two
+    /// that lead to each other would wait for each other for ever.
+    pub(super) fn gate(&mut self, now: Mono, host: HostId) {
+        let gated = !self.frontier.has_robots(host);
+        self.controller.set_gated(now, host, gated);
     }
 
     /// Counts a wire request; true when it was the last that the host's `max_requests` allows.
@@ -160,13 +193,24 @@ impl Engine {
         for job in self.frontier.drain(host) {
             self.skip(Some(host), job.root(), why);
         }
+        self.release_robots(host, why);
         self.sync_all(host);
+    }
+
+    /// Nothing goes to `host` any more: whose robots.txt leads there cannot be crawled either.
+    pub(super) fn release_robots(&mut self, host: HostId, why: &str) {
+        while let Some(job) = self.frontier.pop_robots(host) {
+            let Some(authority) = job.more.and_then(|more| more.authority) else { continue };
+            let owner = self.robots_gate.get(&authority).copied().unwrap_or(host);
+            let why = format!("its robots.txt leads to {}: {why}", self.hosts.name(host));
+            self.robots_out_of_reach(authority, owner, &why);
+        }
     }
 
     /// Tells the controller about all lanes of a host.
     pub(super) fn sync_all(&mut self, host: HostId) {
         for lane in 0..self.frontier.lanes(host) {
-            self.sync(host, crate::control::Lane(u8::try_from(lane).unwrap_or(u8::MAX)));
+            self.sync(host, Lane(u8::try_from(lane).unwrap_or(u8::MAX)));
         }
     }
 

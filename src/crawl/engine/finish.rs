@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::dispatch::{Finished, Flight};
-use super::{Engine, LOCAL_REST};
+use super::{Engine, LOCAL_REST, SPENT};
 use crate::control::backoff::{self, NoJitter};
 use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, RequestKind, Value, Verdict, What, Who};
 use crate::crawl::address::{Authority, fingerprint};
 use crate::crawl::exchange::Reply;
 use crate::crawl::job::{Job, UNPROCESSED_MAX};
 use crate::journal::record::RequestRow;
+use crate::journal::timeline::bins::{Code, Key, latency_step};
 use crate::text::Clean;
 use crate::watch::Recent;
 
@@ -34,6 +35,15 @@ enum Next {
 }
 
 impl Engine {
+    /// Counts an answer for the timeline, by when it was asked for.
+    fn count_over_time(&mut self, flight: &Flight, status: Option<u16>, outcome: Outcome, latency: Duration) {
+        let (sent, code) = (self.wall_at(flight.grant.at), Code::of(status, Some(outcome)));
+        self.timeline.request(sent, code, flight.grant.host.0);
+        if let (Code::Status(_), Some(step)) = (code, latency_step(latency.as_secs_f64() * 1e3)) {
+            self.timeline.add(sent, Key::Latency(step));
+        }
+    }
+
     pub(super) fn finish(&mut self, now: Mono, finished: Finished) {
         let Finished { ticket, mut reply, done, panicked } = finished;
         let Some(flight) = self.in_flight.take(ticket) else { return };
@@ -43,6 +53,7 @@ impl Engine {
         }
         let hop = self.plan_hop(now, &flight, &mut reply);
         let latency = done.since(flight.grant.at);
+        let mixed = self.hosts.is_mixed(flight.grant.host);
         let answer = Answer {
             host: flight.grant.host,
             lane: flight.grant.lane,
@@ -51,11 +62,13 @@ impl Engine {
             verdict: reply.verdict,
             retry_after: reply.retry_after,
             latency,
-            unprocessed: reply.unprocessed,
+            // A certificate says nothing about what the same host serves over http.
+            unprocessed: reply.unprocessed || (mixed && reply.verdict == Verdict::Failed(Outcome::Tls)),
         };
         let judgement = self.controller.answer(now, &answer);
         let outcome = judgement.outcome;
         self.throughput.answered(now, class_of(&reply, outcome) as usize);
+        self.count_over_time(&flight, reply.status, outcome, latency);
         self.row(&flight, outcome, reply.status, reply.received, done);
         self.tell_oddities(&flight, &reply, panicked);
         if outcome == Outcome::Local && !panicked {
@@ -80,23 +93,40 @@ impl Engine {
             host.requests = host.requests.saturating_sub(1);
         }
         let why = reply.error.clone().unwrap_or_else(|| Clean::new("refused"));
+        if reply.verdict == Verdict::Failed(Outcome::Local) {
+            self.rest(now, &reply);
+        }
         if flight.job.kind() == RequestKind::Robots {
             self.finish_robots(now, flight, reply);
             return;
         }
         let next = match reply.verdict {
             Verdict::Failed(Outcome::AddressRefused) => Next::Skipped(format!("address_refused: {why}")),
-            _ => {
-                self.rest(now, &reply);
-                Next::Again
-            }
+            _ => Next::Again,
         };
         self.follow_up(now, flight, next);
     }
 
+    /// The same after a stop: what had come in by then counts as what it was, what was never sent goes back.
+    pub(super) fn finish_late(&mut self, now: Mono, finished: Finished) {
+        if finished.reply.on_wire {
+            self.finish(now, finished);
+        } else if let Some(flight) = self.in_flight.take(finished.ticket) {
+            self.controller.cancel(now, &flight.grant);
+            self.sent = self.sent.saturating_sub(1);
+            if flight.job.kind() != RequestKind::Robots {
+                self.frontier.push_front(flight.grant.host, flight.grant.lane, flight.job);
+            }
+        }
+    }
+
     /// Our own trouble is never the host's fault: everybody rests for a moment, and it is said.
     fn rest(&mut self, now: Mono, reply: &Reply) {
+        let resting = self.local_rest > now;
         self.local_rest = now.after(LOCAL_REST);
+        if resting {
+            return;
+        }
         let why = reply.error.as_ref().map_or("local trouble", Clean::as_str).to_owned();
         tracing::warn!(%why, "local trouble: granting rests");
         self.event(Who::System, None, What::System, Value::None, Value::None, &format!("granting rests: {why}"), None);
@@ -179,10 +209,17 @@ impl Engine {
     fn follow_up(&mut self, now: Mono, flight: Flight, next: Next) {
         let (host, lane) = (flight.grant.host, flight.grant.lane);
         let mut job = flight.job;
+        // A host without budget would keep it for ever.
+        let next = match next {
+            Next::Again | Next::Unprocessed | Next::AgainLater | Next::Retry if self.is_spent(host) => {
+                Next::Failed(format!("{SPENT} before it was answered for good"))
+            }
+            next => next,
+        };
         match next {
             Next::Done => self.counts.done += 1,
             Next::Failed(why) => self.fail(Some(host), &job, &why),
-            Next::Skipped(why) => self.skip(Some(host), job.root().to_owned().as_str(), &why),
+            Next::Skipped(why) => self.skip(Some(host), job.root(), &why),
             Next::Again | Next::Unprocessed => {
                 job.unprocessed = job.unprocessed.saturating_add(u8::from(matches!(next, Next::Unprocessed)));
                 job.due = now;
@@ -215,10 +252,16 @@ impl Engine {
             self.fail(None, &job, "too many hosts");
             return;
         };
-        if self.is_spent(host) {
-            self.skip(Some(host), job.root().to_owned().as_str(), "the host's max_requests is reached");
+        if let Some(pattern) = self.excluded_by(target) {
+            let why = format!("it redirects to {}, excluded by {pattern}", Clean::new(target.as_str()));
+            self.skip(Some(host), job.root(), &why);
             return;
         }
+        if self.is_spent(host) {
+            self.skip(Some(host), job.root(), SPENT);
+            return;
+        }
+        self.hosts.note_scheme(host, target);
         let lane = self.hosts.lane(host, target, &self.config);
         self.frontier.push_front(host, lane, job);
         self.sync(host, lane);
@@ -247,9 +290,19 @@ impl Engine {
                 (None, Some(status)) => status.to_string(),
                 (None, None) => String::from("no answer"),
             };
-            self.controller.robots_unreachable(now, owner, unreachable.until, &why);
-            if self.is_dead(owner, unreachable.tries, &reply) {
-                self.give_up(owner, &format!("robots.txt unreachable {} times: {why}", unreachable.tries));
+            if self.hosts.is_mixed(owner) {
+                // The other scheme goes on; what is queued under this one waits by itself.
+                let why = format!("robots.txt of {authority} unreachable: {why}");
+                self.event(Who::Site, Some(owner), What::Anomaly, Value::None, Value::None, &why, None);
+            } else {
+                self.controller.robots_unreachable(now, owner, unreachable.until, &why);
+            }
+            // An authority that never answered is given up after `retries` failures to reach it. One that answers
+            // errors, or did answer once, is waited for (up to `give_up_after`).
+            let dead = unreachable.silent && unreachable.tries >= self.config.crawl.retries.max(1);
+            if dead || self.controller.is_given_up(owner) {
+                let why = format!("robots.txt unreachable {} times: {why}", unreachable.tries);
+                self.give_up_authority(owner, &authority, &why);
             }
         }
         self.robots_gate.remove(&authority);
@@ -260,17 +313,50 @@ impl Engine {
     /// A redirect of robots.txt: the hop goes through the bucket of its own host.
     fn follow_robots(&mut self, now: Mono, flight: &Flight, authority: Authority, owner: HostId, url: &url::Url) {
         let hops = flight.job.more.as_ref().map_or(0, |more| more.hops).saturating_add(1);
-        let Some(host) = self.host_of(url) else { return };
-        self.frontier.push_front(host, Lane(0), Job::robots(url, authority, hops, now));
-        // The hop may lead to the very host that waits for it: then it must be let through.
-        self.controller.set_gated(now, owner, host != owner);
+        let Some(host) = self.host_of(url) else {
+            self.robots_out_of_reach(authority, owner, "its robots.txt leads to a host too many");
+            return;
+        };
+        if self.is_spent(host) {
+            let why = format!("its robots.txt leads to {}: {SPENT}", self.hosts.name(host));
+            self.robots_out_of_reach(authority, owner, &why);
+            return;
+        }
+        self.frontier.push_robots(host, Job::robots(url, authority, hops, now));
+        // The hop must be let through, also to a host that waits for its own rules: they may lead here.
+        self.gate(now, host);
         self.sync(host, Lane(0));
     }
 
-    /// A host that never answered anything is given up after `retries` failures to reach it. One that
-    /// answers errors, or did answer once, is waited for (up to `give_up_after`).
-    fn is_dead(&self, host: HostId, tries: u32, reply: &Reply) -> bool {
-        reply.status.is_none() && tries >= self.config.crawl.retries.max(1) && !self.controller.has_answered(host)
+    /// The rules of `authority` will not be had: what is queued for its host is never sent.
+    pub(super) fn robots_out_of_reach(&mut self, authority: Authority, owner: HostId, why: &str) {
+        let now = self.now;
+        let random = self.controller.unit();
+        self.robots.on_reply(now, &authority, &Reply::failed(Outcome::Connect, why), random);
+        self.robots_gate.remove(&authority);
+        self.controller.set_gated(now, owner, false);
+        self.skip_all(owner, why);
+    }
+
+    /// An authority is given up: the host, if it is its only one, else the URLs under its scheme.
+    fn give_up_authority(&mut self, host: HostId, authority: &Authority, why: &str) {
+        if !self.hosts.is_mixed(host) {
+            self.give_up(host, why);
+            return;
+        }
+        for job in self.frontier.drain(host) {
+            let Ok(url) = url::Url::parse(&job.url) else { continue };
+            if Authority::of(&url) == *authority {
+                self.fail(Some(host), &job, &format!("{authority} given up: {why}"));
+            } else {
+                let lane = self.hosts.lane(host, &url, &self.config);
+                match job.due > self.now {
+                    true => self.frontier.push_delayed(host, lane, job),
+                    false => self.frontier.push(host, lane, job),
+                }
+            }
+        }
+        self.sync_all(host);
     }
 
     /// A host is given up: every URL that is queued for it is listed as failed.
@@ -281,6 +367,7 @@ impl Engine {
         for job in jobs {
             self.fail(Some(host), &job, &format!("host given up: {why}"));
         }
+        self.release_robots(host, "it was given up");
         self.sync_all(host);
     }
 
@@ -299,7 +386,7 @@ impl Engine {
 
     /// The row of one wire request.
     pub(super) fn row(&mut self, flight: &Flight, outcome: Outcome, status: Option<u16>, bytes: u64, done: Mono) {
-        let Flight { grant, job, url, wait_ms } = flight;
+        let Flight { grant, job, url, wait_ms, .. } = flight;
         let row = RequestRow {
             time: self.wall_at(grant.at),
             host: self.hosts.name(grant.host),

@@ -2,9 +2,10 @@
 
 use url::Url;
 
-use super::Engine;
-use crate::control::{Command, HostId, Lane, Value, What, Who};
-use crate::crawl::address::{Userinfo, fingerprint};
+use super::{Engine, SPENT};
+use crate::control::{Command, HostId, Lane, Mono, Value, What, Who};
+use crate::crawl::address::{Authority, Userinfo, fingerprint};
+use crate::crawl::frontier::Admission;
 use crate::crawl::input::{Batch, InputItem};
 use crate::crawl::job::Job;
 use crate::text::Clean;
@@ -54,15 +55,17 @@ impl Engine {
 
     /// A URL enters the frontier, unless it is known, excluded or spent.
     pub(super) fn admit(&mut self, url: Url) {
-        if !self.frontier.admit(fingerprint(&url)) {
-            return;
+        match self.frontier.admit(fingerprint(&url)) {
+            Admission::New => {}
+            Admission::Known => return,
+            Admission::Full => {
+                self.skip(None, url.as_str(), "too many URLs are known");
+                return;
+            }
         }
-        let now = self.clock.now();
-        if let Some(pattern) =
-            self.config.crawl.exclude.iter().chain(&self.excluded).find(|pattern| pattern.is_match(url.as_str()))
-        {
-            let why = format!("excluded by {}", pattern.as_str());
-            self.skip(None, url.as_str(), &why);
+        let now = self.now;
+        if let Some(pattern) = self.excluded_by(&url) {
+            self.skip(None, url.as_str(), &format!("excluded by {pattern}"));
             return;
         }
         let Some(host) = self.host_of(&url) else {
@@ -70,12 +73,20 @@ impl Engine {
             return;
         };
         if self.is_spent(host) {
-            self.skip(Some(host), url.as_str(), "the host's max_requests is reached");
+            self.skip(Some(host), url.as_str(), SPENT);
             return;
         }
+        self.hosts.note_scheme(host, &url);
         let lane = self.hosts.lane(host, &url, &self.config);
         self.frontier.push(host, lane, Job::page(&url, now));
         self.sync(host, lane);
+    }
+
+    /// The pattern that keeps a URL from being fetched, if one does: one of an input, or a redirect's target.
+    pub(super) fn excluded_by(&self, url: &Url) -> Option<String> {
+        let mut patterns = self.config.crawl.exclude.iter().chain(&self.excluded);
+        let pattern = patterns.find(|pattern| pattern.is_match(url.as_str()));
+        pattern.map(|pattern| pattern.as_str().to_owned())
     }
 
     /// The host of a URL, made known if it is new.
@@ -92,7 +103,7 @@ impl Engine {
 
     /// Tells the controller what is queued in a lane.
     pub(super) fn sync(&mut self, host: HostId, lane: Lane) {
-        let now = self.clock.now();
+        let now = self.now;
         self.controller.set_queue(now, host, lane, self.frontier.queue(host, lane));
     }
 
@@ -104,13 +115,19 @@ impl Engine {
 
     /// A request of the operator or of a signal.
     pub(super) fn take_request(&mut self, request: Option<Request>) {
-        let now = self.clock.now();
+        let now = self.now;
         match request {
             Some(Request::Act { ticket, command, targets, chosen_by }) => {
                 let result = self.controller.command(now, command, &targets, chosen_by.as_str());
-                let text = self.describe(command, &targets, &result);
+                if matches!(command, Command::Wake(_)) && result.changed > 0 {
+                    self.retry_robots(&targets);
+                }
+                let text = self.describe(&result);
                 self.answers.push(ActAnswer { ticket, changed: result.changed, text });
             }
+            // The first one comes with the next snapshot.
+            Some(Request::ShowTimeline) => self.timeline_shown = Some(Mono::ZERO),
+            Some(Request::HideTimeline) => self.timeline_shown = None,
             Some(Request::Change { ticket, change }) => self.change(ticket, change),
             Some(Request::Focus(host)) => self.recently.look_at(host),
             Some(Request::Drain) => self.leave(Phase::Draining),
@@ -121,14 +138,24 @@ impl Engine {
         }
     }
 
+    /// A host that was woken asks for its robots.txt again at once, if that was what it waited for.
+    fn retry_robots(&mut self, targets: &[HostId]) {
+        for host in targets {
+            let name = self.hosts.name(*host);
+            for authority in Authority::of_key(name.as_str()).into_iter().flatten() {
+                self.robots.retry(&authority);
+            }
+        }
+    }
+
     fn leave(&mut self, phase: Phase) {
         if self.phase == Phase::Running || phase == Phase::Stopped {
             self.phase = phase;
         }
     }
 
+    /// A screen ends by itself when its terminal does; status lines may go to a file and stay.
     fn terminal_gone(&mut self) {
-        self.watcher = None;
         match self.config.ui.on_hangup {
             crate::config::OnHangup::Continue => {
                 self.event(Who::System, None, What::System, Value::None, Value::None, "terminal gone: headless", None);
@@ -141,15 +168,14 @@ impl Engine {
     }
 
     /// One line for the footer: what was done, to whom, what was left alone and why.
-    fn describe(&self, command: Command, targets: &[HostId], result: &crate::control::CommandResult) -> Clean {
+    fn describe(&self, result: &crate::control::CommandResult) -> Clean {
         let mut text = result.summary.clone();
-        if matches!(command, Command::Halt | Command::GoOn) {
-            return Clean::new(text);
-        }
-        match (targets, result.changed) {
-            ([only], 1) => text.push_str(&format!(": {}", self.hosts.name(*only))),
-            (_, 0) => {}
-            (_, changed) => text.push_str(&format!(": {changed} hosts")),
+        if let Some(first) = result.first {
+            text.push_str(&format!(": {}", self.hosts.name(first)));
+            match result.changed {
+                ..2 => {}
+                changed => text.push_str(&format!(" and {} more", changed - 1)),
+            }
         }
         if let Some((host, reason)) = result.skipped.first() {
             text.push_str(&format!(" · left alone: {}", self.hosts.name(*host)));

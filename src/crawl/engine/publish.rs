@@ -1,25 +1,28 @@
 //! What goes out: the journal's records, and snapshots for whoever watches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Engine, PROGRESS_EVERY, TICK};
 use crate::clock::Wall;
 use crate::control::{Decision, HostId, Mono, Outcome, Value, What, Who};
 use crate::journal::FORMAT_VERSION;
 use crate::journal::record::Event;
+use crate::journal::timeline::bins::{Bins, Key, Mark};
 use crate::text::Clean;
 use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Recent, Snapshot, Totals};
 
 /// Hosts whose concerns and lifetimes are looked at in one tick.
 const SWEEP_HOSTS: usize = 20_000;
+/// The watcher has so long to take the snapshot before the last one.
+const LAST_SNAPSHOT_WITHIN: Duration = Duration::from_millis(200);
 /// Changed rows in one snapshot; the others come with the next.
 const ROWS_MAX: usize = 50_000;
 
 impl Engine {
     /// The wall time of a moment, by the clocks as they are now.
     pub(super) fn wall_at(&self, at: Mono) -> Wall {
-        let ago = self.clock.now().since(at);
-        Wall(self.clock.wall().0.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX)))
+        self.wall_origin.after(Duration::from_nanos(at.as_nanos()))
     }
 
     /// A decision of the engine itself.
@@ -36,7 +39,7 @@ impl Engine {
     ) {
         // What the controller decided before comes first in the journal, too.
         self.record_decisions();
-        let decision = Decision { at: self.clock.now(), who, host, what, before, after, why: why.to_owned() };
+        let decision = Decision { at: self.now, who, host, what, before, after, why: why.to_owned() };
         self.record(decision, url);
     }
 
@@ -63,6 +66,11 @@ impl Engine {
             let notice = url.as_ref().map_or_else(|| why.clone(), |url| Clean::new(format!("{url}: {why}")));
             self.notices.push(notice);
         }
+        // A concern that went away calls for nobody.
+        let cleared = what == What::Concern && after == Value::None;
+        if let Some(mark) = Mark::of(Some(who), what).filter(|_| !cleared) {
+            self.timeline.add(wall, Key::Mark(mark));
+        }
         self.journal.event(Event { time: wall, mono: at, who, host: name, what, before, after, why, url });
     }
 
@@ -75,8 +83,9 @@ impl Engine {
     /// Takes what the controller decided into the journal, and hands the batch on.
     pub(super) fn write_down(&mut self, now: Mono) {
         self.record_decisions();
-        if now.since(self.progressed) >= PROGRESS_EVERY {
+        if now.since(self.progressed) >= PROGRESS_EVERY && self.told_counts != self.url_counts() {
             self.progressed = now;
+            self.told_counts = self.url_counts();
             self.event(Who::System, None, What::Progress, Value::None, self.url_counts(), "", None);
         }
         self.journal.flush();
@@ -91,8 +100,10 @@ impl Engine {
 
     pub(super) fn journal_stop(&mut self, now: Mono) {
         self.controller.tell_last(now);
+        let limit = self.config.crawl.max_requests;
         let why = match (self.phase, self.frontier.pending()) {
             (Phase::Stopped, _) => "stopped",
+            (_, 1..) if limit > 0 && self.sent >= limit => "max_requests is reached",
             (_, 0) if self.inputs.is_none() => "done",
             (_, _) => "drained",
         };
@@ -121,8 +132,8 @@ impl Engine {
         }
         self.swept = now;
         self.controller.sweep(now, SWEEP_HOSTS);
-        for host in self.controller.take_given_up() {
-            self.give_up(host, "it answered nothing but refusals for give_up_after");
+        for (host, why) in self.controller.take_given_up() {
+            self.give_up(host, why);
         }
     }
 
@@ -169,11 +180,13 @@ impl Engine {
         }
     }
 
-    /// The last snapshot: tries once, the watcher may be gone.
-    pub(super) fn publish_last(&mut self, now: Mono) {
-        let snapshot = self.snapshot(now);
+    /// The last snapshot: the watcher may be gone, or stuck.
+    pub(super) async fn publish_last(&mut self, now: Mono) {
+        // The whole timeline, however short ago the last one was.
+        self.timeline_shown = self.timeline_shown.map(|_| Mono::ZERO);
+        let snapshot = Arc::new(self.snapshot(now));
         if let Some(watcher) = &self.watcher {
-            let _ = watcher.try_send(Arc::new(snapshot));
+            let _ = tokio::time::timeout(LAST_SNAPSHOT_WITHIN, watcher.send(snapshot)).await;
         }
     }
 
@@ -195,12 +208,25 @@ impl Engine {
             log: self.log.drain(..).collect(),
             answers: std::mem::take(&mut self.answers),
             notices: std::mem::take(&mut self.notices),
+            timeline: self.timeline_if_due(now),
             focus: self.recently.take(),
         }
     }
 
+    /// The timeline, if the watcher asks for it and its last one is a second old.
+    fn timeline_if_due(&mut self, now: Mono) -> Option<Arc<Bins>> {
+        let last = self.timeline_shown?;
+        if last != Mono::ZERO && now.since(last) < TICK {
+            return None;
+        }
+        self.timeline_shown = Some(now);
+        Some(Arc::new(self.timeline.clone()))
+    }
+
     pub(super) fn totals(&mut self, now: Mono) -> Totals {
         let outlook = self.controller.outlook();
+        // While inputs come in, and when all is over, there is nothing to foresee.
+        let tells_eta = self.inputs.is_none() && matches!(self.phase, Phase::Running | Phase::Draining);
         Totals {
             phase: self.phase,
             counts: self.controller.counts(),
@@ -218,8 +244,8 @@ impl Engine {
             classes: self.throughput.classes(now),
             halted: self.controller.is_halted(),
             stopped_because: self.stopped_because.clone(),
-            eta_bulk: outlook.bulk.filter(|_| self.inputs.is_none()),
-            eta_tail: outlook.tail.zip(outlook.slowest),
+            eta_bulk: outlook.bulk.filter(|_| tells_eta),
+            eta_tail: outlook.tail.zip(outlook.slowest).filter(|_| tells_eta),
             journal_bytes: self.journal.health().bytes,
             bad_lines: self.bad_lines,
         }

@@ -124,7 +124,7 @@ pub(super) fn before_head(error: &reqwest::Error, is_reused: impl FnOnce(Ends) -
         None => {}
     }
     if causes.is_local() {
-        return Failure::new(Outcome::Local, format!("our own machine refused: {deepest}"));
+        return Failure::unsent(Outcome::Local, format!("our own machine refused: {deepest}"));
     }
     if causes.tls {
         return Failure::new(Outcome::Tls, format!("the TLS handshake failed: {deepest}"));
@@ -184,7 +184,7 @@ pub(super) fn in_body(error: &reqwest::Error) -> Failure {
     let causes = Causes::of(error);
     let deepest = &causes.deepest;
     if causes.is_local() {
-        return Failure::new(Outcome::Local, format!("our own machine refused: {deepest}"));
+        return Failure::unsent(Outcome::Local, format!("our own machine refused: {deepest}"));
     }
     if let Some(found) = causes.h2 {
         return Failure::new(Outcome::ConnectionReset, format!("the stream was reset within the body: {found}"));

@@ -92,6 +92,8 @@ pub struct Effect {
 pub struct Unreachable {
     /// How many in a row, from 1; 0 = trouble of our own, which is not to be held against the host.
     pub tries: u32,
+    /// No try of this authority ever brought a status.
+    pub silent: bool,
     /// When the next one is due.
     pub until: Mono,
 }
@@ -120,6 +122,8 @@ struct Entry {
     copy: Option<GoodCopy>,
     /// Failed tries in a row.
     tries: u32,
+    /// It answered with a status once.
+    answered: bool,
     last_used: u64,
     /// Its place in `lax` or `strict`, and what it counts for in `bytes`; `None` while in flight.
     place: Option<(u64, usize)>,
@@ -176,11 +180,20 @@ impl Robots {
 
     /// Whether `url` may be fetched now. A robots.txt itself always may.
     pub fn decide(&mut self, now: Mono, url: &Url) -> Decision {
+        let authority = Authority::of(url);
+        if let Some(Entry { state: State::Known { until }, copy, last_used, .. }) = self.entries.get_mut(&authority)
+            && now < *until
+            && usable(copy, now).is_some_and(Rules::allow_all)
+        {
+            // What forbids nothing, as most do, need not be matched with anything.
+            self.tick += 1;
+            *last_used = self.tick;
+            return Decision::Allow;
+        }
         let target = Target::of(url);
         if target.is_robots_txt() {
             return Decision::Allow;
         }
-        let authority = Authority::of(url);
         let entry = self.entries.entry(authority.clone()).or_default();
         self.tick += 1;
         entry.last_used = self.tick;
@@ -224,6 +237,16 @@ impl Robots {
         effect
     }
 
+    /// The next question about `authority` tries again at once, however its last try failed: the operator
+    /// woke its host.
+    pub fn retry(&mut self, authority: &Authority) {
+        if let Some(entry) = self.entries.get_mut(authority)
+            && matches!(entry.state, State::Failed { .. } | State::Refused { .. })
+        {
+            entry.state = State::Failed { until: Mono::ZERO };
+        }
+    }
+
     /// Entries, those in flight included.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -235,6 +258,7 @@ impl Robots {
     }
 
     fn judge(&self, now: Mono, entry: &mut Entry, reply: &Reply, random: f64) -> Effect {
+        entry.answered |= reply.status.is_some();
         let hops = if let State::InFlight { hops } = entry.state { hops } else { 0 };
         let ttl = reply.max_age.unwrap_or(TTL_MAX).clamp(TTL_MIN, TTL_MAX);
         let parse = |extent| Rules::parse(&reply.body, extent, &self.user_agent);
@@ -296,7 +320,8 @@ impl Robots {
         let asked = reply.retry_after.unwrap_or_default().min(self.backoff.retry_after_max);
         let jitter = self.backoff.jitter.mul_f64(random.clamp(0.0, 1.0));
         let until = now.after(wait.max(asked)).after(jitter);
-        entry.state = State::Failed { until };
+        // With trouble of our own nothing was learned: the next question asks again.
+        entry.state = if ours { State::New } else { State::Failed { until } };
         if let Some(copy) = entry.copy.take_if(|copy| now.since(copy.fetched) < STALE_MAX) {
             let hours = now.since(copy.fetched).as_secs() / 3600;
             let note = Clean::new(format!("robots.txt unreachable: the copy of {hours} h ago stays in use"));
@@ -308,7 +333,11 @@ impl Robots {
         }
         entry.copy = None;
         Effect {
-            unreachable: Some(Unreachable { tries: if ours { 0 } else { entry.tries }, until }),
+            unreachable: Some(Unreachable {
+                tries: if ours { 0 } else { entry.tries },
+                silent: !entry.answered,
+                until,
+            }),
             ..Effect::default()
         }
     }

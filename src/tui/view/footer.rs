@@ -83,6 +83,9 @@ fn log_keys(scene: &Scene<'_>, brush: &mut Brush<'_>) {
 
 /// As many actions as fit, in the order of the keymap; help always.
 fn keys(scene: &Scene<'_>, brush: &mut Brush<'_>) {
+    if scene.model.plot.is_some() {
+        return crate::tui::live::footer(scene, brush);
+    }
     let bindings = scene.keymap.bindings();
     let words = |binding: &crate::tui::keymap::Binding| {
         let key = binding.keys.first().map(ToString::to_string).unwrap_or_default();

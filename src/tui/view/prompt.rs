@@ -14,7 +14,7 @@ use crate::tui::theme::{GlyphSet, Meaning};
 const PREVIEW_MAX: u16 = 6;
 
 /// What was typed, with the caret. Typed text may hold anything a terminal can paste, so it is cleaned.
-pub(super) fn with_caret(input: &Input, glyphs: &GlyphSet) -> String {
+pub(in crate::tui) fn with_caret(input: &Input, glyphs: &GlyphSet) -> String {
     let text = input.value();
     let split = text.char_indices().nth(input.cursor()).map_or(text.len(), |(at, _)| at);
     let (before, after) = text.split_at_checked(split).unwrap_or((text, ""));

@@ -210,3 +210,15 @@ async fn a_throttle_stays_a_throttle_however_its_body_ends() {
         assert_eq!(reply.anomalies.len(), 1, "{reply:?}");
     }
 }
+
+#[tokio::test]
+async fn a_refusal_s_body_is_not_waited_for() {
+    let head = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 30\r\nContent-Length: 99999\r\n\r\n";
+    let drip = Step::Forever(b"x".to_vec(), Duration::from_millis(10));
+    let server = RawServer::start(vec![vec![Step::Request, write(head), drip]]).await;
+    let reply = get(&fetcher(&network()), server.url("/").as_str()).await;
+    assert_status(&reply, 429);
+    assert_eq!(reply.retry_after, Some(Duration::from_secs(30)));
+    assert!(reply.anomalies.iter().any(|note| note.as_str().contains("not waited for")), "{:?}", reply.anomalies);
+    server.was_cut().await;
+}

@@ -117,7 +117,7 @@ fn case_40_429_holds_as_long_as_asked_and_401_and_403_allow_with_a_note() {
     let mut busy = reply(429, "");
     busy.retry_after = Some(Duration::from_secs(600));
     let effect = fetch(&mut robots, Mono::ZERO, "a.example", &busy);
-    assert_eq!(effect.unreachable, Some(Unreachable { tries: 1, until: at(Duration::from_secs(600)) }));
+    assert_eq!(effect.unreachable, Some(Unreachable { tries: 1, silent: false, until: at(Duration::from_secs(600)) }));
 
     for (status, notes) in [(401, 1), (403, 1), (404, 0), (410, 0), (451, 0), (400, 0)] {
         let host = format!("h{status}.example");

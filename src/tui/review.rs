@@ -1,0 +1,328 @@
+//! The screen of `crawldeck review`: a run over time, live or finished, from its journal.
+//!
+//! One thread does it all: it takes keys, reads a piece of the journal, draws, and starts again. So nothing is
+//! shared and nothing waits for anything but the terminal; a key is answered within one piece, some milliseconds.
+//! It only reads; what it writes are exports, on a thread of their own, never over a file that exists.
+
+mod compare;
+mod export;
+pub mod model;
+pub mod update;
+pub mod view;
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use super::input::{self, Input, Source, Steering};
+use super::terminal::{self, Device, Screen, Tty, UI_THREAD};
+use super::theme::{Surroundings, Theme, ThemeError};
+use crate::clock::Clock;
+use crate::config::UiConfig;
+use crate::control::Mono;
+use crate::journal::reader::ReadError;
+use crate::journal::timeline::entry::LogScan;
+use crate::journal::timeline::{Follow, Timeline};
+use crate::text::Clean;
+use model::{LogView, Review};
+use update::Effect;
+
+pub use export::timeline_svg;
+
+/// Messages that may wait; whoever sends more waits.
+const INBOX_MAX: usize = 64;
+/// Bytes of the journal between two looks at the keys.
+const PIECE: u64 = 2 << 20;
+/// Events of the log between two looks at the keys.
+const PIECE_EVENTS: usize = 5_000;
+/// Frames while nothing is pressed: a picture in the making changes so often.
+const FRAME: Duration = Duration::from_millis(100);
+/// So often the journal is asked whether it has grown.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the screen is started with.
+#[derive(Clone, Debug)]
+pub struct ReviewOptions {
+    /// Theme and glyphs.
+    pub ui: UiConfig,
+    /// The run's folder.
+    pub dir: PathBuf,
+    /// Another run's folder, to compare with.
+    pub other: Option<PathBuf>,
+}
+
+/// Why the screen cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewScreenError {
+    /// The theme cannot be used.
+    #[error(transparent)]
+    Theme(#[from] ThemeError),
+    /// The terminal cannot be used.
+    #[error("the terminal cannot be used; try --summary")]
+    Terminal(#[from] io::Error),
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The screen's thread has panicked; the terminal was restored.
+    #[error("the screen has failed; try --summary")]
+    Panicked,
+}
+
+/// What the thread is told.
+enum Message {
+    Input(Input),
+    Exported(Result<PathBuf, Clean>),
+    Quit,
+}
+
+/// Shows the screen until somebody leaves it. The terminal must be available.
+pub fn run(options: ReviewOptions, clock: Arc<dyn Clock>) -> Result<(), ReviewScreenError> {
+    let theme = Theme::load(&options.ui.theme, options.ui.glyphs, Surroundings::read())?;
+    crossterm::style::force_color_output(true);
+    terminal::install_panic_hook();
+    let mut app = App::new(Tty::open(None)?, options, theme, clock)?;
+    let (inbox, messages) = sync_channel(INBOX_MAX);
+    app.inbox = Some(inbox.clone());
+    let steering = Arc::new(Steering::default());
+    let (wake_reader, mut wake) = input::wake_pipe()?;
+    app.screen.enter()?;
+    let steered = Arc::clone(&steering);
+    let keys = inbox.clone();
+    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
+        let stdin = io::stdin();
+        let source = Source {
+            keys: stdin.as_fd(),
+            wake: &wake_reader,
+            steering: &steered,
+            size: terminal::terminal_size,
+            is_foreground: terminal::is_foreground,
+        };
+        input::read(&source, |input| keys.send(Message::Input(input)).is_ok());
+    })?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || end_by_signal(&inbox))?;
+    // The panic hook knows the screen's thread by its name.
+    let screen = std::thread::Builder::new().name(UI_THREAD.to_owned()).spawn(move || app.run(&messages))?;
+    let ended = screen.join();
+    steering.stop.store(true, Ordering::Release);
+    let _ = wake.write_all(b"!");
+    terminal::restore(false);
+    ended.map_err(|_| ReviewScreenError::Panicked)
+}
+
+/// A signal that would end the program ends the screen first, so that the terminal is restored.
+fn end_by_signal(inbox: &SyncSender<Message>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+    runtime.block_on(async {
+        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let [Ok(mut first), Ok(mut second), Ok(mut third)] = kinds.map(signal) else { return };
+        tokio::select! {
+            _ = first.recv() => {}
+            _ = second.recv() => {}
+            _ = third.recv() => {}
+        }
+    });
+    let _ = inbox.send(Message::Quit);
+}
+
+/// The thread's state.
+struct App<D: Device> {
+    screen: Screen<D>,
+    model: Review,
+    options: ReviewOptions,
+    theme: Theme,
+    clock: Arc<dyn Clock>,
+    inbox: Option<SyncSender<Message>>,
+    follow: Follow,
+    other: Option<Follow>,
+    scan: Option<LogScan>,
+    drawn_at: Option<Mono>,
+    looked_at: Mono,
+    dirty: bool,
+    urgent: bool,
+}
+
+impl<D: Device> App<D> {
+    fn new(device: D, options: ReviewOptions, theme: Theme, clock: Arc<dyn Clock>) -> Result<Self, ReviewScreenError> {
+        let follow = Follow::open(&options.dir)?;
+        let other = options.other.as_deref().map(Follow::open).transpose()?;
+        let model = Review::new(&options.dir, options.other.as_deref());
+        let looked_at = clock.now();
+        let screen = Screen::new(device);
+        let (scan, drawn_at, dirty, urgent) = (None, None, true, true);
+        let inbox = None;
+        Ok(Self {
+            screen,
+            model,
+            options,
+            theme,
+            clock,
+            inbox,
+            follow,
+            other,
+            scan,
+            drawn_at,
+            looked_at,
+            dirty,
+            urgent,
+        })
+    }
+
+    /// Until somebody leaves, or the terminal is gone.
+    fn run(mut self, messages: &Receiver<Message>) {
+        loop {
+            let mut message = messages.recv_timeout(self.wait());
+            // What has piled up is one frame's worth.
+            for _ in 0..=INBOX_MAX {
+                match message {
+                    Ok(Message::Input(Input::Gone)) => {
+                        self.screen.abandon();
+                        return;
+                    }
+                    Ok(Message::Quit) | Err(RecvTimeoutError::Disconnected) => {
+                        self.screen.leave();
+                        return;
+                    }
+                    Ok(message) => {
+                        if self.take(message) {
+                            self.screen.leave();
+                            return;
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => break,
+                }
+                message = messages.try_recv().map_err(|_| RecvTimeoutError::Timeout);
+            }
+            self.read();
+            if self.draw_if_due().is_err() {
+                self.screen.abandon();
+                return;
+            }
+        }
+    }
+
+    /// How long there is nothing to do.
+    fn wait(&self) -> Duration {
+        if !self.model.progress.at_end || self.scan.is_some() || self.urgent || self.drawn_at.is_none() {
+            return Duration::ZERO;
+        }
+        let next = if self.dirty { self.drawn_at.unwrap_or_default().after(FRAME) } else { self.looked_at.after(LOOK) };
+        next.since(self.clock.now()) + Duration::from_millis(1)
+    }
+
+    /// Takes a message; `true` = leave.
+    fn take(&mut self, message: Message) -> bool {
+        self.urgent = true;
+        let now = self.clock.now();
+        match message {
+            Message::Input(Input::Key(key)) => {
+                for effect in update::key(&mut self.model, key, now) {
+                    if self.act(effect) {
+                        return true;
+                    }
+                }
+            }
+            Message::Exported(Ok(path)) => self.model.say(format!("written: {}", path.display()), now),
+            Message::Exported(Err(why)) => self.model.complain(why.as_str(), now),
+            Message::Input(Input::Resized | Input::Gone) | Message::Quit => {}
+        }
+        false
+    }
+
+    /// Does what a key asked for; `true` = leave.
+    fn act(&mut self, effect: Effect) -> bool {
+        match effect {
+            Effect::Leave => return true,
+            Effect::Redraw => self.screen.forget(),
+            Effect::Read(filter) => match Follow::open(&self.options.dir) {
+                Ok(follow) => {
+                    self.follow = follow;
+                    let takes = (!filter.is_empty()).then(|| {
+                        Box::new(move |name: &str| filter.takes_name(name)) as crate::journal::timeline::Takes
+                    });
+                    self.model.start_again(Timeline::new(&self.options.dir, takes));
+                }
+                Err(error) => self.model.trouble = Some(Clean::new(error.to_string())),
+            },
+            Effect::Log(from) => match LogScan::open(&self.options.dir, from) {
+                Ok(scan) => self.scan = Some(scan),
+                Err(error) => self.model.trouble = Some(Clean::new(error.to_string())),
+            },
+            Effect::Export(what) => {
+                let job = export::prepare(&self.model, what, &self.options.dir, &self.theme);
+                let Some(inbox) = self.inbox.clone() else { return false };
+                let spawned = std::thread::Builder::new().name("export".to_owned()).spawn(move || {
+                    let _ = inbox.send(Message::Exported(job.write()));
+                });
+                if let Err(error) = spawned {
+                    self.model.trouble = Some(Clean::new(error.to_string()));
+                }
+            }
+        }
+        false
+    }
+
+    /// Reads a piece of the journal, if there is something to read.
+    fn read(&mut self) {
+        let now = self.clock.now();
+        if let Some(scan) = &mut self.scan {
+            if let Err(error) = scan.step(PIECE_EVENTS) {
+                self.model.trouble = Some(Clean::new(error.to_string()));
+                scan.complete = true;
+            }
+            if scan.complete {
+                self.model.log = self.scan.take().map(LogView::of);
+                self.model.note = None;
+                self.urgent = true;
+            }
+        }
+        if self.model.progress.at_end && now.since(self.looked_at) < LOOK {
+            return;
+        }
+        self.looked_at = now;
+        let before = self.model.progress;
+        match self.follow.step(&mut self.model.timeline, PIECE) {
+            Ok(mut progress) => {
+                if let (Some(follow), Some(other)) = (&mut self.other, &mut self.model.other) {
+                    match follow.step(&mut other.timeline, PIECE) {
+                        Ok(more) => {
+                            progress.read += more.read;
+                            progress.total += more.total;
+                            progress.at_end &= more.at_end;
+                        }
+                        Err(error) => self.model.trouble = Some(Clean::new(error.to_string())),
+                    }
+                }
+                self.model.progress = progress;
+            }
+            Err(error) => {
+                self.model.trouble = Some(Clean::new(error.to_string()));
+                self.model.progress.at_end = true;
+            }
+        }
+        self.dirty |= self.model.progress != before;
+        self.urgent |= self.model.progress.at_end && !before.at_end;
+    }
+
+    /// Draws if it is time to.
+    fn draw_if_due(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        let since = self.drawn_at.map_or(Duration::MAX, |at| now.since(at));
+        let due = self.urgent || self.dirty && since >= FRAME || since >= LOOK;
+        if !due {
+            return Ok(());
+        }
+        self.model.size = self.screen.size();
+        self.model.tick(now);
+        self.model.refresh();
+        let (model, theme) = (&self.model, &self.theme);
+        self.screen.draw(model.size, |buffer| view::draw(model, theme, buffer))?;
+        self.drawn_at = Some(now);
+        (self.dirty, self.urgent) = (false, false);
+        Ok(())
+    }
+}

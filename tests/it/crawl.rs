@@ -1,0 +1,8 @@
+//! Whole crawls over real sockets, judged by what the servers saw and by what stands in the journal.
+
+mod fates;
+mod politeness;
+mod robots;
+mod scenes;
+mod steering;
+mod throttling;
