@@ -354,6 +354,7 @@ fn describe_lifetime(lifetime: Lifetime) -> String {
     match lifetime {
         Lifetime::Default => String::new(),
         Lifetime::For(lifetime) => match lifetime.as_secs() {
+            // In the largest unit that leaves no rest, as one would type it.
             secs if secs > 0 && secs.is_multiple_of(3600) => format!(" for {}h", secs / 3600),
             secs if secs > 0 && secs.is_multiple_of(60) => format!(" for {}m", secs / 60),
             secs => format!(" for {secs}s"),

@@ -3,7 +3,7 @@
 //! Snapshots carry only rows that changed, so the full table is kept here. Applying a snapshot costs what
 //! changed, never what there is. Bounds: one row a host; [`LOG_MAX`] log lines; [`TICKETS_MAX`] tickets.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,6 +119,40 @@ pub struct Note {
     pub trouble: bool,
 }
 
+/// When settings of the operator end by themselves, soonest first: at most two entries a host.
+#[derive(Clone, Debug, Default)]
+pub struct Lapses {
+    pauses: BTreeSet<(Mono, HostId)>,
+    overrides: BTreeSet<(Mono, HostId)>,
+}
+
+impl Lapses {
+    /// A row takes another's place.
+    fn replace(&mut self, before: Option<&HostRow>, row: &HostRow) {
+        let ends = |row: &HostRow| {
+            let pause = row.view.pause.and_then(|pause| pause.until);
+            (pause, row.view.overriding.and_then(|one| one.until))
+        };
+        let (old, new) = (before.map(ends).unwrap_or_default(), ends(row));
+        for (set, old, new) in [(&mut self.pauses, old.0, new.0), (&mut self.overrides, old.1, new.1)] {
+            if old != new {
+                old.map(|old| set.remove(&(old, row.view.id)));
+                new.map(|new| set.insert((new, row.view.id)));
+            }
+        }
+    }
+
+    /// When the next pause ends by itself.
+    pub fn next_pause(&self) -> Option<Mono> {
+        self.pauses.first().map(|(until, _)| *until)
+    }
+
+    /// When the next override lapses.
+    pub fn next_override(&self) -> Option<Mono> {
+        self.overrides.first().map(|(until, _)| *until)
+    }
+}
+
 /// All that the screen knows.
 #[derive(Debug, Default)]
 pub struct Model {
@@ -132,6 +166,8 @@ pub struct Model {
     pub page: usize,
     /// Every host by its number.
     pub rows: Vec<Option<HostRow>>,
+    /// When pauses and overrides end by themselves.
+    pub lapses: Lapses,
     /// Which are shown, in what order.
     pub order: Order,
     /// The first row on the screen, as a position in the order.
@@ -260,6 +296,7 @@ impl Model {
         let Some(place) = self.rows.get_mut(slot) else { return };
         let wanted = self.filter.takes(&row, row.view.as_of);
         self.order.note(&row, wanted);
+        self.lapses.replace(place.as_ref(), &row);
         *place = Some(row);
     }
 
@@ -480,6 +517,23 @@ mod tests {
         row.view.queued = 20_000;
         model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
         assert!(model.order.shown.contains(&1), "who passes now joins");
+    }
+
+    #[test]
+    fn the_soonest_end_of_a_pause_and_of_an_override_is_known() {
+        let mut model = model();
+        assert_eq!(model.lapses.next_override(), Some(sample::NOW.after_secs(2_880.0)));
+        let mut paused = |id, seconds: Option<f64>| {
+            let mut row = sample::row(id, "a.test");
+            let until = seconds.map(|seconds| sample::NOW.after_secs(seconds));
+            row.view.pause = seconds.map(|_| crate::control::Pause { since: sample::NOW, until });
+            model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
+            model.lapses.next_pause()
+        };
+        assert_eq!(paused(1, Some(60.0)), Some(sample::NOW.after_secs(60.0)));
+        assert_eq!(paused(2, Some(30.0)), Some(sample::NOW.after_secs(30.0)));
+        assert_eq!(paused(2, None), Some(sample::NOW.after_secs(60.0)), "resumed");
+        assert_eq!(paused(1, None), None);
     }
 
     #[test]

@@ -94,7 +94,8 @@ pub fn bucket(view: &HostView, now: Mono) -> String {
         return match view.limiting {
             Limiting::NothingQueued => format!("{level}: not rate-limited, there is no work"),
             Limiting::Connections => {
-                format!("{level}: not rate-limited, waits for {} slow connections", view.in_flight)
+                let connections = if view.in_flight == 1 { "connection" } else { "connections" };
+                format!("{level}: not rate-limited, waits for {} slow {connections}", view.in_flight)
             }
             Limiting::RobotsDelay => format!("{level}: not the bucket but the site's Crawl-delay spaces requests"),
             Limiting::RobotsPending => format!("{level}: not rate-limited, waits for robots.txt"),
@@ -169,7 +170,7 @@ mod tests {
             (view.limiting, view.tokens) = (limiting, tokens);
             bucket(&view, NOW)
         };
-        assert_eq!(with(Limiting::Connections, 4.0), "full: not rate-limited, waits for 1 slow connections");
+        assert_eq!(with(Limiting::Connections, 4.0), "full: not rate-limited, waits for 1 slow connection");
         assert_eq!(with(Limiting::NothingQueued, 4.0), "full: not rate-limited, there is no work");
         assert_eq!(with(Limiting::NoTokens, 0.5), "empty: rate-limited by us, next token in 0.2 s");
         assert_eq!(with(Limiting::Paused, 0.5), "fills, but nothing goes out while the host is paused");

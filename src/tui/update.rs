@@ -161,6 +161,10 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
         Action::LogScreen => show(model, Screen::Log, now),
         Action::Log => {
             model.log_open = !model.log_open;
+            if !model.log_open {
+                let wall = model.wall(now);
+                model.logbook.look(wall);
+            }
             model.unseen = 0;
         }
         Action::Timeline => return live::toggle(model),

@@ -135,9 +135,9 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::config::Config;
-    use crate::control::Command;
+    use crate::control::{Command, Outcome, Verdict};
     use crate::crawl::engine::EngineParts;
-    use crate::crawl::exchange::{Fetch, FetchRequest, ReplyFuture};
+    use crate::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
     use crate::journal::Journal;
     use crate::watch::{Focus, Recent, Request, Snapshot, Totals};
 
@@ -148,6 +148,60 @@ mod tests {
         fn fetch(&self, request: FetchRequest) -> ReplyFuture {
             panic!("{} was asked for under a halt", request.url)
         }
+    }
+
+    /// A fetcher that answers everything at once, but never for `b.example`: so the crawl does not end.
+    struct Ready;
+
+    impl Fetch for Ready {
+        fn fetch(&self, request: FetchRequest) -> ReplyFuture {
+            if request.url.host_str() == Some("b.example") {
+                return Box::pin(std::future::pending());
+            }
+            let reply = Reply {
+                verdict: Verdict::Status(200),
+                status: Some(200),
+                error: None,
+                ..Reply::failed(Outcome::Local, "")
+            };
+            Box::pin(std::future::ready(reply))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_watcher_sees_the_requests_of_the_host_it_looks_at() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let clock = SystemClock::shared();
+        let (requests, requests_in) = mpsc::channel(64);
+        let (watcher, mut snapshots) = mpsc::channel::<Arc<Snapshot>>(1);
+        let urls = ["http://a.example/1?x=1", "http://b.example/2", "http://a.example/3"];
+        let parts = EngineParts {
+            config: Arc::new(Config::parse("[politeness]\nrespect_robots = false", "t.toml").expect("valid")),
+            fetch: Arc::new(Ready),
+            clock: clock.clone(),
+            journal: Journal::open(folder.path(), clock).expect("writable"),
+            inputs: input::spawn(urls.map(|url| Source::Url(url.to_owned())).into()).expect("readable"),
+            requests: requests_in,
+            watcher: Some(watcher),
+            frame: Duration::from_millis(1),
+            seed: 1,
+        };
+        requests.send(Request::Focus(Some(HostId(0)))).await.expect("room");
+        let engine = tokio::spawn(Engine::new(parts).run());
+        let mut paths = Vec::new();
+        while paths.len() < 2 {
+            let snapshot = snapshots.recv().await.expect("the crawl goes on");
+            let Some(focus) = &snapshot.focus else { continue };
+            let of_host = focus.recent.iter().filter_map(|one| match one {
+                Recent::Request { path, status, .. } => Some((path.to_string(), *status)),
+                Recent::Decision(_) => None,
+            });
+            paths = of_host.collect();
+        }
+        requests.send(Request::Stop).await.expect("room");
+        drop(snapshots);
+        engine.await.expect("no panic");
+        assert_eq!(paths, [(String::from("/1?x=1"), Some(200)), (String::from("/3"), Some(200))]);
     }
 
     /// Runs a halted crawl of `urls`, asks for `changes` once all are read, and gives the answers by ticket,

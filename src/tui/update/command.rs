@@ -95,7 +95,8 @@ fn complete(model: &Model, prompt: &mut Prompt, backwards: bool) {
     };
     if let Some(text) = all.get(next) {
         prompt.input = Input::new(text.clone());
-        prompt.completing = Some((typed, next));
+        // The only one is taken for good: the next Tab completes the next word.
+        prompt.completing = (all.len() > 1).then_some((typed, next));
     }
 }
 
@@ -108,6 +109,7 @@ fn run(model: &mut Model, line: Line, now: Mono) -> Vec<Request> {
         }
         Line::Act(command, target) => return act(model, command, &target, now),
         Line::Change(change) => {
+            // Like an undo, a change has no undo to be hinted at.
             let ticket = model.ticket(Command::Undo);
             return vec![Request::Change { ticket, change }];
         }

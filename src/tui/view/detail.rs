@@ -6,7 +6,7 @@
 use super::Scene;
 use super::log::who;
 use crate::control::{Code, HostView, Mono, Trend};
-use crate::tui::format::{age, count, end_cut, rate, ratio, span};
+use crate::tui::format::{age, count, count_in, end_cut, rate, ratio, span};
 use crate::tui::history::KINDS;
 use crate::tui::paint::Brush;
 use crate::tui::sentences;
@@ -288,7 +288,8 @@ fn code_words(code: Code) -> String {
 /// Codes and failures, last 5 minutes and total.
 fn codes(pen: &mut Pen<'_, '_>, plan: &Plan, view: &HostView) {
     let glyphs = pen.brush.theme().glyphs;
-    pen.rule(plan, "status codes", "last 5 min / since start");
+    let narrow = pen.brush.width() < 56;
+    pen.rule(plan, "status codes", if narrow { "5 min / total" } else { "last 5 min / since start" });
     if view.codes.is_empty() {
         pen.line("no answer yet", Meaning::Dim);
         return;
@@ -306,14 +307,21 @@ fn codes(pen: &mut Pen<'_, '_>, plan: &Plan, view: &HostView) {
     shown.truncate(plan.codes);
     shown.sort_by_key(|one| one.code);
     let width = pen.brush.width();
-    let bar_width = width.saturating_sub(2 + 16 + 1 + 22).clamp(8, 60);
+    // Columns of the words, and of the two counts.
+    let (words_width, counts_width) = if narrow { (10, 15) } else { (16, 20) };
+    let bar_width = width.saturating_sub(2 + words_width + 1 + counts_width).clamp(4, 60);
     for one in shown {
-        let words = end_cut(&code_words(one.code), 15, glyphs.ellipsis);
+        let words = end_cut(&code_words(one.code), usize::from(words_width - 1), glyphs.ellipsis);
         pen.brush.text(2, pen.y, &words, Meaning::Text);
         let share = ratio(f64::from(one.recent), f64::from(most));
-        let x = pen.brush.text(18, pen.y, &bars::bar(share, bar_width, glyphs), Meaning::Bar) + 1;
-        let (recent, total) = (count(u64::from(one.recent), glyphs.thousands), count(one.total, glyphs.thousands));
-        pen.brush.text(x, pen.y, &format!("{recent:>7} / {total:>9}"), Meaning::Text);
+        let x = pen.brush.text(2 + words_width, pen.y, &bars::bar(share, bar_width, glyphs), Meaning::Bar) + 1;
+        let (recent, total) = (u64::from(one.recent), one.total);
+        let counts = if narrow {
+            format!("{:>6} /{:>7}", count_in(recent, 6, glyphs.thousands), count_in(total, 7, glyphs.thousands))
+        } else {
+            format!("{:>7} / {:>9}", count(recent, glyphs.thousands), count_in(total, 9, glyphs.thousands))
+        };
+        pen.brush.text(x, pen.y, &counts, Meaning::Text);
         pen.y = pen.y.saturating_add(1);
     }
     if hidden > 0 && plan.codes > 3 {

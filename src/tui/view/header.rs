@@ -2,7 +2,7 @@
 
 use super::Scene;
 use crate::control::HostState;
-use crate::tui::format::{count, end_cut, percent, rate, ratio, span, uptime};
+use crate::tui::format::{age, count, end_cut, percent, rate, ratio, span, uptime};
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
 use crate::tui::widget::bars;
@@ -90,7 +90,11 @@ fn state_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
     let flying = format!("in-flight {}/{}", totals.in_flight, totals.concurrency);
     x = brush.text(x, y, &flying, Meaning::Text) + 3;
     if brush.width() >= WIDE {
-        brush.text(x, y, &format!("journal {}", bytes(totals.journal_bytes)), Meaning::Dim);
+        let words = format!("journal {}", bytes(totals.journal_bytes));
+        // Whole, or not at all: the clock stands at the end.
+        if usize::from(x) + words.len() + 15 <= usize::from(brush.width()) {
+            brush.text(x, y, &words, Meaning::Dim);
+        }
     }
     clock(scene, brush, y);
 }
@@ -205,13 +209,18 @@ pub(super) fn counters(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> u16 
     let paused = ("PAUSED", state(HostState::Paused), Meaning::Paused);
     let overridden = ("OVERRIDE", counts.overridden, Meaning::Override);
     let tail = ("TAIL", counts.tail, Meaning::Tail);
+    let forgotten = ("FORGOTTEN", counts.forgotten, Meaning::Forgotten);
     let backoff = ("backoff", state(HostState::Back) + state(HostState::Block), Meaning::Back);
     let run = ("run", state(HostState::Run), Meaning::Text);
     let wait = ("wait", state(HostState::Wait), Meaning::Text);
     let done = ("done", state(HostState::Done), Meaning::Text);
     let groups: &[&[(&str, u32, Meaning)]] = match brush.width() {
+        // What was forgotten is called to mind in the place of what needs nobody.
+        ..80 if counts.forgotten > 0 => &[&[stuck, angry, paused, overridden, forgotten]],
         ..80 => &[&[stuck, angry, paused, overridden]],
+        80..100 if counts.forgotten > 0 => &[&[stuck, angry], &[paused, overridden, forgotten], &[run]],
         80..100 => &[&[stuck, angry], &[backoff, paused, overridden], &[run, done]],
+        _ if counts.forgotten > 0 => &[&[stuck, angry, tail], &[backoff, paused, overridden, forgotten], &[run, done]],
         _ => &[&[stuck, angry, tail], &[backoff, paused, overridden], &[run, wait, done]],
     };
     let mut x = 1;
@@ -224,6 +233,16 @@ pub(super) fn counters(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> u16 
             let meaning = if *number == 0 { Meaning::Dim } else { *meaning };
             let words = format!("{word} {}", count(u64::from(*number), glyphs.thousands));
             x = brush.text(x.saturating_add(gap), y, &words, meaning);
+            let next = match *word {
+                "PAUSED" => scene.model.lapses.next_pause(),
+                "OVERRIDE" => scene.model.lapses.next_override(),
+                _ => None,
+            };
+            // How long until the first of them ends by itself.
+            if let Some(until) = next.filter(|_| *number > 0) {
+                let left = age(until.since(scene.model.shown_now(scene.now)));
+                x = brush.text(x, y, &format!(" ({left})"), Meaning::Dim);
+            }
         }
     }
     x

@@ -126,6 +126,16 @@ fn overlays_are_as_agreed() {
 }
 
 #[test]
+fn the_help_has_room_for_every_action_at_80_by_24() {
+    let mut model = model((80, 24));
+    model.overlay = Overlay::Help { search: Input::default() };
+    let words = text(&model, (80, 24));
+    for binding in keymap().bindings().iter().filter(|binding| !binding.help.is_empty()) {
+        assert!(words.contains(&binding.help), "{}: {}\n{words}", binding.name, binding.help);
+    }
+}
+
+#[test]
 fn styles_are_as_agreed() {
     let size = (80, 24);
     let mut model = model(size);
@@ -144,6 +154,32 @@ fn the_fixed_words_stand_in_every_header() {
             assert!(text.contains(word), "{word} at {size:?}:\n{text}");
         }
     }
+}
+
+#[test]
+fn what_was_forgotten_is_called_to_mind_on_every_screen() {
+    for size in [(60, 12), (80, 24), (139, 40), (160, 50)] {
+        let mut snapshot = sample::snapshot();
+        snapshot.totals.counts.forgotten = 3;
+        let mut model = of_snapshot(snapshot, size);
+        for screen in
+            [crate::tui::model::Screen::Hosts, crate::tui::model::Screen::Host, crate::tui::model::Screen::Log]
+        {
+            model.screen = screen;
+            let words = text(&model, size);
+            assert!(words.contains("FORGOTTEN 3") && words.contains("OVERRIDE 1 (48m)"), "{words}");
+        }
+    }
+}
+
+#[test]
+fn a_pause_that_ends_by_itself_counts_down_in_its_row() {
+    let mut row = sample::row(0, "a.test");
+    let until = Some(sample::NOW.after_secs(1_750.0));
+    row.view.pause = Some(crate::control::Pause { since: sample::NOW, until });
+    let words = text(&of_snapshot(Snapshot { changed: vec![row], ..sample::snapshot() }, (80, 24)), (80, 24));
+    let line = words.lines().find(|line| line.starts_with('▌')).expect("a row").to_owned();
+    assert!(line.contains(" 29:10 "), "{line}");
 }
 
 #[test]

@@ -180,7 +180,10 @@ fn draw_row(brush: &mut Brush<'_>, y: u16, row: &HostRow, columns: Columns, cont
     pen.right(&rate(view.adaptive.rate), columns.auto, 1);
     pen.right(&rate(view.original.rate), columns.auto, 1);
     pen.left(&bars::classes(view.recent, glyphs), columns.codes, 1);
-    let hold = view.hold_left(context.now).map_or_else(|| glyphs.none.to_owned(), countdown);
+    // A pause that ends by itself counts down in the same column: whichever lasts longer is what is waited for.
+    let pause = view.pause.and_then(|pause| pause.until).map(|until| until.since(context.now));
+    let left = pause.filter(|left| !left.is_zero()).max(view.hold_left(context.now));
+    let hold = left.map_or_else(|| glyphs.none.to_owned(), countdown);
     pen.right(&hold, columns.hold, 1);
     pen.right(&view.in_flight.min(999).to_string(), columns.flying, 1);
     pen.right(&count_in(view.queued, usize::from(columns.queue), glyphs.thousands), columns.queue, 1);

@@ -87,6 +87,10 @@ fn tab_completes_and_up_recalls() {
     press(&mut model, "backtab backtab");
     assert_eq!(prompt(&model).input.value(), "resume ");
     press(&mut model, "esc");
+    type_in(&mut model, "th");
+    press(&mut model, "tab tab");
+    assert_eq!(prompt(&model).input.value(), "theme auto ", "the only verb is taken, then its argument");
+    press(&mut model, "tab esc");
     type_in(&mut model, "auto api.g");
     press(&mut model, "tab enter");
     enter(&mut model, "halt");

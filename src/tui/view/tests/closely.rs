@@ -51,6 +51,17 @@ fn the_detail_stands_beside_the_table_on_wide_screens() {
 }
 
 #[test]
+fn the_counts_of_codes_are_whole_at_every_width() {
+    for width in [60, 80, 100, 140, 160, 200] {
+        let mut model = closely("api.gazet.test", (width, 50));
+        model.screen = if width >= 140 { Screen::Hosts } else { Screen::Host };
+        let words = text(&model, (width, 50));
+        let line = words.lines().find(|line| line.contains(" 404 ")).expect("a code");
+        assert!(line.trim_end().ends_with("311") && line.contains(" 2 /"), "{width}: {line}");
+    }
+}
+
+#[test]
 fn the_counts_in_force_stand_above_the_detail() {
     for size in [(60, 12), (80, 24), (139, 40), (160, 50)] {
         let words = text(&closely("wiki.br.test", size), size);
