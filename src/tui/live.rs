@@ -35,6 +35,11 @@ pub(super) fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Ve
     match keymap.action(key) {
         Some(Action::Timeline | Action::Back) => return toggle(model),
         Some(Action::Log) => return to_the_log(model),
+        Some(action @ (Action::Hosts | Action::LogScreen)) => {
+            let mut requests = toggle(model);
+            requests.extend(update::act(model, action, now));
+            return requests;
+        }
         Some(
             action @ (Action::Help
             | Action::Legend

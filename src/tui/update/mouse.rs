@@ -9,9 +9,9 @@ use crate::tui::widget::host_table::Columns;
 /// Rows that one notch of the wheel moves.
 const NOTCH: usize = 3;
 
-/// A click or a notch, while nothing lies over the screen.
+/// A click or a notch, while nothing lies over the screen. The timeline has nothing to click on.
 pub(super) fn act(model: &mut Model, what: KeyCode, now: Mono) {
-    if !matches!(model.overlay, Overlay::None) {
+    if !matches!(model.overlay, Overlay::None) || model.plot.is_some() {
         return;
     }
     let last = model.order.shown.len().saturating_sub(1);

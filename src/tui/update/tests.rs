@@ -177,6 +177,19 @@ fn the_mouse_selects_and_sorts_and_acts_on_nothing() {
 }
 
 #[test]
+fn the_screens_are_reached_from_each_other() {
+    let mut model = model();
+    assert_eq!(press(&mut model, "enter 3"), [Request::ShowTimeline]);
+    let at = model.at;
+    assert_eq!(key(&mut model, Key::plain(KeyCode::WheelDown), &keymap(), NOW), []);
+    assert_eq!(model.at, at, "nothing moves that is not seen");
+    assert_eq!(press(&mut model, "2"), [Request::HideTimeline]);
+    assert_eq!(model.screen, Screen::Log);
+    assert_eq!(press(&mut model, "3 1"), [Request::ShowTimeline, Request::HideTimeline]);
+    assert_eq!(model.screen, Screen::Hosts);
+}
+
+#[test]
 fn a_server_s_wait_is_ended_only_after_a_question() {
     let mut model = model();
     select(&mut model, "api.gazet.test");
