@@ -34,8 +34,8 @@ pub enum ReviewError {
     /// No journal in it.
     #[error("{} holds no journal ({REQUESTS_FILE} or {EVENTS_FILE}); name the folder of a run", .0.display())]
     NoJournal(PathBuf),
-    /// The file to write is the journal itself.
-    #[error("{} is part of the journal; choose another file", .0.display())]
+    /// The file to write is one that the run keeps.
+    #[error("{} is part of the journal's folder; choose another file", .0.display())]
     IntoJournal(PathBuf),
     /// The file to write cannot be made.
     #[error("{} cannot be written: {source}", path.display())]
@@ -74,7 +74,13 @@ pub fn check_folder(dir: &Path) -> Result<Vec<(u64, u64)>, ReviewError> {
 /// Shows the run in `dir`.
 pub fn run_review(dir: &Path, mode: ReviewMode, out: &mut dyn Write) -> Result<(), ReviewError> {
     let files = check_folder(dir)?;
-    let is_journal = |path: &Path| fs::metadata(path).is_ok_and(|target| files.contains(&(target.dev(), target.ino())));
+    // Nothing that the run keeps may be written over, be it reached by a link from elsewhere.
+    let home = fs::canonicalize(dir).ok();
+    let is_journal = |path: &Path| {
+        let is_linked = fs::metadata(path).is_ok_and(|target| files.contains(&(target.dev(), target.ino())));
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        is_linked || (path.exists() && home.is_some() && fs::canonicalize(folder).ok() == home)
+    };
     match mode {
         ReviewMode::Summary => out.write_all(summary_text(&summarise(dir)?).as_bytes())?,
         ReviewMode::Json => {

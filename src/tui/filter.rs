@@ -184,6 +184,14 @@ impl Filter {
         Ok(Self { alternatives: parse::alternatives(text)?, text: Clean::new(text.trim()) })
     }
 
+    /// The filter that takes the host of this name alone.
+    pub fn exact(name: &Clean) -> Self {
+        let glob = globset::Glob::new(&globset::escape(name.as_str())).map(|glob| glob.compile_matcher());
+        // An escaped name is always a glob; if it were none, the name as a part would do.
+        let test = glob.map_or_else(|_| Test::Part(name.as_str().to_owned()), Test::Glob);
+        Self { alternatives: vec![vec![Term { not: false, test }]], text: name.clone() }
+    }
+
     /// As typed.
     pub fn text(&self) -> &Clean {
         &self.text

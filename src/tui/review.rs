@@ -33,6 +33,8 @@ use update::Effect;
 
 pub use export::timeline_svg;
 
+/// The screen gets so long to end after a signal.
+const SCREEN_WITHIN: Duration = Duration::from_secs(1);
 /// Messages that may wait; whoever sends more waits.
 const INBOX_MAX: usize = 64;
 /// Bytes of the journal between two looks at the keys.
@@ -103,18 +105,23 @@ pub fn run(options: ReviewOptions, clock: Arc<dyn Clock>) -> Result<(), ReviewSc
         };
         input::read(&source, |input| keys.send(Message::Input(input)).is_ok());
     })?;
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || end_by_signal(&inbox))?;
+    let (alive, done) = sync_channel::<()>(1);
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || end_by_signal(&inbox, &done))?;
     // The panic hook knows the screen's thread by its name.
     let screen = std::thread::Builder::new().name(UI_THREAD.to_owned()).spawn(move || app.run(&messages))?;
     let ended = screen.join();
     steering.stop.store(true, Ordering::Release);
     let _ = wake.write_all(b"!");
     terminal::restore(false);
+    drop(alive);
     ended.map_err(|_| ReviewScreenError::Panicked)
 }
 
 /// A signal that would end the program ends the screen first, so that the terminal is restored.
-fn end_by_signal(inbox: &SyncSender<Message>) {
+///
+/// The screen may be stuck in a write to a terminal that nobody reads: after [`SCREEN_WITHIN`] the program ends
+/// without it.
+fn end_by_signal(inbox: &SyncSender<Message>, done: &Receiver<()>) {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
     runtime.block_on(async {
@@ -126,7 +133,11 @@ fn end_by_signal(inbox: &SyncSender<Message>) {
             _ = third.recv() => {}
         }
     });
-    let _ = inbox.send(Message::Quit);
+    let _ = inbox.try_send(Message::Quit);
+    if let Err(RecvTimeoutError::Timeout) = done.recv_timeout(SCREEN_WITHIN) {
+        terminal::restore(false);
+        std::process::exit(i32::from(crate::commands::STOPPED));
+    }
 }
 
 /// The thread's state.
@@ -318,7 +329,9 @@ impl<D: Device> App<D> {
         }
         self.model.size = self.screen.size();
         self.model.tick(now);
-        self.model.refresh();
+        if self.urgent || self.dirty {
+            self.model.refresh();
+        }
         let (model, theme) = (&self.model, &self.theme);
         self.screen.draw(model.size, |buffer| view::draw(model, theme, buffer))?;
         self.drawn_at = Some(now);

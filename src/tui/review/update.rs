@@ -213,8 +213,7 @@ fn on_list(model: &mut Review, key: Key) -> Vec<Effect> {
         (Tab::Hosts, KeyCode::Enter) => {
             // The timeline of this host alone.
             let host = model.order.get(at).and_then(|host| model.timeline.hosts().get(*host as usize));
-            let found = host.and_then(|host| Filter::parse(host.host.as_str()).ok());
-            if let Some(found) = found {
+            if let Some(found) = host.map(|host| Filter::exact(&host.host)) {
                 model.tab = Tab::Timeline;
                 return filter(model, found);
             }

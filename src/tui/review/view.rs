@@ -239,14 +239,19 @@ pub(crate) fn counts_line(picture: &Picture<'_>, width: u16, brush: &mut Brush<'
     let per_second = sum as f64 / (to.0.saturating_sub(from.0) as f64 / 1e6).max(1e-6);
     let mut x = brush.text(0, 0, &format!("{} requests", count(sum, glyphs.thousands)), Meaning::Title);
     x = brush.text(x, 0, &format!(", {}/s  ", rate(per_second)), Meaning::Text);
+    // A count is shown whole or not at all: cut in the middle it would read as a smaller one.
+    let mut left = codes.len();
     for (code, n) in codes {
-        x = brush.text(
-            x,
-            0,
-            &format!(" {} {}{}", code.word(), glyphs.times, count(n, glyphs.thousands)),
-            Meaning::Text,
-        );
-        x = x.saturating_add(1);
+        let text = format!(" {} {}{} ", code.word(), glyphs.times, count(n, glyphs.thousands));
+        let more = format!(" {} {left} more", glyphs.ellipsis);
+        let room = usize::from(brush.width().saturating_sub(x));
+        let reserve = if left > 1 { more.chars().count() } else { 0 };
+        if text.chars().count() + reserve > room {
+            brush.text(x, 0, &more, Meaning::Dim);
+            return;
+        }
+        x = brush.text(x, 0, &text, Meaning::Text);
+        left -= 1;
     }
 }
 
