@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Client;
 use reqwest::header::{DATE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Method, Request};
 use url::{Host, Url};
 
 use self::body::{BodyEnd, BodyRules};
@@ -182,7 +182,9 @@ impl Wire {
             return failed(failure);
         }
         let (target, headers, mut anomalies) = self.prepare(&url);
-        let send = self.client.get(target).headers(headers).send();
+        let mut request = Request::new(Method::GET, target);
+        *request.headers_mut() = headers;
+        let send = self.client.execute(request);
         // From send to the end of the head, connecting and informational responses included.
         let response = match tokio::time::timeout(self.head_timeout, send).await {
             Ok(Ok(response)) => response,
@@ -199,16 +201,17 @@ impl Wire {
         }
         let mut reply = self.read_head(&url, &response, &mut anomalies);
         if let Verdict::Status(status) = reply.verdict {
-            let reading = body::read(response, kind, &self.rules);
             if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
                 // The hold begins with the head: a body that drips must not keep it from the scheduler. What is
                 // there already is taken; else the connection goes with the rest.
+                let reading = body::read(response, kind, &self.rules);
                 match tokio::time::timeout(Duration::ZERO, reading).await {
                     Ok(end) => take_body(&mut reply, status, end, &mut anomalies),
                     Err(_) => anomalies.push(String::from("the refusal's body was not waited for")),
                 }
             } else {
-                take_body(&mut reply, status, reading.await, &mut anomalies);
+                let end = body::read(response, kind, &self.rules).await;
+                take_body(&mut reply, status, end, &mut anomalies);
             }
         }
         reply.anomalies = anomalies.into_iter().map(Clean::from).collect();
@@ -290,7 +293,7 @@ impl Wire {
         if head::has_framing_anomaly(headers) {
             anomalies.push(String::from("framing: both Content-Length and Transfer-Encoding"));
         }
-        let (wait, odd) = wait_asked(headers, self.clock.wall().0.div_euclid(1_000_000));
+        let (wait, odd) = wait_asked(headers, &*self.clock);
         reply.retry_after = wait;
         anomalies.extend(odd);
         if let Some(jars) = &self.cookies {
@@ -350,7 +353,11 @@ fn failed(failure: Failure) -> Reply {
 }
 
 /// The wait that Retry-After asks for, and what is odd about it.
-fn wait_asked(headers: &HeaderMap, now_wall_secs: i64) -> (Option<Duration>, Option<String>) {
+fn wait_asked(headers: &HeaderMap, clock: &dyn Clock) -> (Option<Duration>, Option<String>) {
+    if !headers.contains_key(RETRY_AFTER) {
+        return (None, None);
+    }
+    let now_wall_secs = clock.wall().0.div_euclid(1_000_000);
     let values: Vec<&[u8]> = headers.get_all(RETRY_AFTER).iter().map(HeaderValue::as_bytes).collect();
     let date = headers.get(DATE).map(HeaderValue::as_bytes);
     let parsed = retry_after::parse(&values, date, now_wall_secs);

@@ -4,11 +4,14 @@
 //! a whole window, or at a cap. Ending early drops the response, which closes the connection (HTTP/1) or
 //! resets the stream (HTTP/2). Bodies of pages are decoded (that proves them whole) and counted, not kept.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use reqwest::Response;
 use reqwest::header::CONTENT_ENCODING;
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::decode::{AtCap, Codings, Decoding, Limits, STACK_MAX, Stop};
 use super::failure::{self, Failure};
@@ -115,36 +118,16 @@ async fn pump(
     end: &mut BodyEnd,
     rules: &BodyRules,
 ) -> Result<(), Early> {
-    let window = tokio::time::sleep(rules.window);
-    tokio::pin!(window);
-    let least = u128::from(rules.min_rate) * rules.window.as_millis() / 1000;
-    let mut in_window: u128 = 0;
+    let mut clocks = Clocks::default();
     loop {
-        let chunk = tokio::select! {
-            biased;
-            chunk = tokio::time::timeout(rules.idle, response.chunk()) => chunk,
-            () = window.as_mut(), if least > 0 => {
-                if in_window < least {
-                    let text = format!("the body came slower than {} bytes a second", rules.min_rate);
-                    return Err(Early::Wire(Failure::new(Outcome::Timeout, text)));
-                }
-                in_window = 0;
-                let next = window.deadline() + rules.window;
-                window.as_mut().reset(next);
-                continue;
-            }
+        // Most bodies are there when they are asked for: the clocks are wound up when there is something to wait for.
+        let chunk = match response.chunk().now_or_never() {
+            Some(chunk) => chunk,
+            None => clocks.wait(response, rules).await.map_err(Early::Wire)?,
         };
-        let chunk = match chunk {
-            Err(_) => {
-                let text = format!("no byte of the body came for {:?}", rules.idle);
-                return Err(Early::Wire(Failure::new(Outcome::Timeout, text)));
-            }
-            Ok(Err(error)) => return Err(Early::Wire(failure::in_body(&error))),
-            Ok(Ok(None)) => break,
-            Ok(Ok(Some(chunk))) => chunk,
-        };
+        let Some(chunk) = chunk.map_err(|error| Early::Wire(failure::in_body(&error)))? else { break };
         end.received = end.received.saturating_add(chunk.len() as u64);
-        in_window += chunk.len() as u128;
+        clocks.in_window += chunk.len() as u128;
         let mut turn = decoding.decoded();
         for slice in chunk.chunks(SLICE) {
             decoding.push(slice).map_err(Early::Decode)?;
@@ -159,6 +142,45 @@ async fn pump(
         }
     }
     decoding.finish().map_err(Early::Decode)
+}
+
+/// The two clocks of a body.
+#[derive(Default)]
+struct Clocks {
+    /// The end of the running window; the first begins when there is something to wait for.
+    window: Option<Pin<Box<Sleep>>>,
+    /// Bytes that came in it.
+    in_window: u128,
+}
+
+impl Clocks {
+    /// Waits for the next chunk, within the rules.
+    async fn wait(
+        &mut self,
+        response: &mut Response,
+        rules: &BodyRules,
+    ) -> Result<reqwest::Result<Option<Bytes>>, Failure> {
+        let least = u128::from(rules.min_rate) * rules.window.as_millis() / 1000;
+        let window = self.window.get_or_insert_with(|| Box::pin(sleep(rules.window)));
+        loop {
+            tokio::select! {
+                biased;
+                chunk = timeout(rules.idle, response.chunk()) => return chunk.map_err(|_| {
+                    let text = format!("no byte of the body came for {:?}", rules.idle);
+                    Failure::new(Outcome::Timeout, text)
+                }),
+                () = window.as_mut(), if least > 0 => {
+                    if self.in_window < least {
+                        let text = format!("the body came slower than {} bytes a second", rules.min_rate);
+                        return Err(Failure::new(Outcome::Timeout, text));
+                    }
+                    self.in_window = 0;
+                    let next = window.deadline() + rules.window;
+                    window.as_mut().reset(next);
+                }
+            }
+        }
+    }
 }
 
 /// What a body is called that could not be decoded.

@@ -36,7 +36,8 @@ pub(super) fn build(
     let mut builder = Client::builder()
         .tls_backend_preconfigured(tls(&network.extra_roots)?)
         .redirect(redirect::Policy::none())
-        .retry(retry::never())
+        // With a most of none it does not even keep a copy of each request.
+        .retry(retry::never().max_retries_per_request(0))
         .referer(false)
         .no_proxy()
         .dns_resolver(Shared(resolver))

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use url::Url;
 
@@ -34,7 +35,11 @@ impl RequestHeaders {
     /// Checks and prepares all headers.
     pub(super) fn try_new(user_agent: &str, rules: Arc<[HostRule]>) -> Result<Self, FetcherError> {
         let mut always = HeaderMap::new();
-        always.insert(USER_AGENT, HeaderValue::from_str(user_agent).map_err(|_| FetcherError::UserAgent)?);
+        // Given away for good, one text a fetcher: a counted one is cloned and dropped several times a request, and
+        // all threads would count in the same place.
+        let user_agent = Bytes::from_static(String::leak(user_agent.to_owned()).as_bytes());
+        let user_agent = HeaderValue::from_maybe_shared(user_agent).map_err(|_| FetcherError::UserAgent)?;
+        always.insert(USER_AGENT, user_agent);
         always.insert(ACCEPT, HeaderValue::from_static("*/*"));
         always.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
         let bound = rules.iter().map(bound_headers).collect::<Result<_, _>>()?;
