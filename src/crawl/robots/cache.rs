@@ -180,11 +180,20 @@ impl Robots {
 
     /// Whether `url` may be fetched now. A robots.txt itself always may.
     pub fn decide(&mut self, now: Mono, url: &Url) -> Decision {
+        let authority = Authority::of(url);
+        if let Some(Entry { state: State::Known { until }, copy, last_used, .. }) = self.entries.get_mut(&authority)
+            && now < *until
+            && usable(copy, now).is_some_and(Rules::allow_all)
+        {
+            // What forbids nothing, as most do, need not be matched with anything.
+            self.tick += 1;
+            *last_used = self.tick;
+            return Decision::Allow;
+        }
         let target = Target::of(url);
         if target.is_robots_txt() {
             return Decision::Allow;
         }
-        let authority = Authority::of(url);
         let entry = self.entries.entry(authority.clone()).or_default();
         self.tick += 1;
         entry.last_used = self.tick;
