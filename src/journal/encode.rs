@@ -145,6 +145,10 @@ pub fn unguard_formula(text: &str) -> &str {
 
 /// A number with fixed decimals, never `-0`. A bucket in debt has a level below zero: a plain number, no formula.
 fn decimals(value: f64, places: usize) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        // Rates and capacities mostly are whole: they need no long division.
+        return format!("{}.{:0places$}", value as i64, 0);
+    }
     let text = format!("{value:.places$}");
     match text.strip_prefix('-') {
         Some(rest) if rest.bytes().all(|byte| matches!(byte, b'0' | b'.')) => rest.to_owned(),
