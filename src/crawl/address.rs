@@ -6,7 +6,7 @@
 //! What goes on the wire stays as it was typed, less userinfo and fragment: the [`canonical`] form is for
 //! comparing only. No error text here repeats the input, so none can hold a password.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +25,12 @@ pub struct HostKey(Arc<str>);
 impl HostKey {
     /// The text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for HostKey {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }
@@ -48,7 +54,7 @@ pub struct Authority(Arc<str>);
 impl Authority {
     /// The authority of `url`.
     pub fn of(url: &Url) -> Self {
-        Self(format!("{}://{}", url.scheme(), name_and_port(url)).into())
+        Self(authority_text(url).into())
     }
 
     /// The two authorities that share the bucket `key`: over http and over https.
@@ -64,6 +70,12 @@ impl Authority {
     /// Where its robots.txt is. `None` cannot happen for an authority of an http(s) URL.
     pub fn robots_url(&self) -> Option<Url> {
         Url::parse(&format!("{}/robots.txt", self.0)).ok()
+    }
+}
+
+impl Borrow<str> for Authority {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 
@@ -113,8 +125,53 @@ pub enum UrlError {
     NotAUrl,
 }
 
+/// Parses URLs of which many begin like the one before: scheme, host and port of those are not parsed again.
+#[derive(Debug, Default)]
+pub struct SerialParser {
+    /// The beginning of the last text, up to the path.
+    beginning: String,
+    /// What it means, once it came twice.
+    base: Option<Url>,
+}
+
+impl SerialParser {
+    /// What [`Url::parse`] says.
+    pub fn parse(&mut self, text: &str) -> Result<Url, url::ParseError> {
+        let Some(at) = path_at(text) else { return Url::parse(text) };
+        let (beginning, path) = text.split_at(at);
+        if beginning != self.beginning {
+            self.beginning.clear();
+            self.beginning.push_str(beginning);
+            self.base = None;
+            return Url::parse(text);
+        }
+        match &self.base {
+            Some(base) => base.join(path),
+            None => {
+                let url = Url::parse(text)?;
+                self.base = url.join("/").ok();
+                Ok(url)
+            }
+        }
+    }
+}
+
+/// Where the path begins in an http(s) URL of the plainest form, whose path is one also by itself.
+fn path_at(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"))?;
+    let host = rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']')))?;
+    let mut path = rest[host..].chars();
+    let is_path = host > 0 && path.next() == Some('/') && !matches!(path.next(), Some('/' | '\\' | '\t' | '\n' | '\r'));
+    is_path.then(|| text.len() - rest.len() + host)
+}
+
 /// Reads a URL that somebody typed or a list holds. Blanks around it are ignored.
 pub fn parse_url(text: &str) -> Result<Address, UrlError> {
+    parse_url_with(&mut SerialParser::default(), text)
+}
+
+/// The same for one text of many.
+pub fn parse_url_with(parser: &mut SerialParser, text: &str) -> Result<Address, UrlError> {
     let text = text.trim();
     if text.len() > URL_MAX_BYTES {
         return Err(UrlError::TooLong);
@@ -135,7 +192,7 @@ pub fn parse_url(text: &str) -> Result<Address, UrlError> {
     if host_and_port.ends_with(':') {
         return Err(UrlError::BadPort);
     }
-    let mut url = Url::parse(&text).map_err(|error| match error {
+    let mut url = parser.parse(&text).map_err(|error| match error {
         url::ParseError::EmptyHost => UrlError::NoHost,
         url::ParseError::InvalidPort => UrlError::BadPort,
         url::ParseError::IdnaError
@@ -186,6 +243,11 @@ pub fn strip(url: &mut Url) -> Userinfo {
     Userinfo::Removed
 }
 
+/// The text of [`host_key`].
+pub(super) fn host_text(url: &Url) -> Cow<'_, str> {
+    name_and_port(url)
+}
+
 /// The host that `url` counts for.
 pub fn host_key(url: &Url) -> HostKey {
     HostKey(name_and_port(url).into())
@@ -199,8 +261,26 @@ fn bare_host(url: &Url) -> &str {
 /// `name[:port]`; the port only if it is not the scheme's default.
 fn name_and_port(url: &Url) -> Cow<'_, str> {
     match url.port() {
+        Some(_) if !has_final_dot(url) => url[Position::BeforeHost..Position::AfterPort].into(),
         Some(port) => format!("{}:{port}", bare_host(url)).into(),
         None => bare_host(url).into(),
+    }
+}
+
+fn has_final_dot(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| host.ends_with('.'))
+}
+
+/// Whether scheme, host and port stand in `url` as in its [`Authority`].
+fn is_plain(url: &Url) -> bool {
+    !has_final_dot(url) && url.username().is_empty() && url.password().is_none()
+}
+
+/// The text of the authority of `url`.
+pub(super) fn authority_text(url: &Url) -> Cow<'_, str> {
+    match is_plain(url) {
+        true => url[..Position::AfterPort].into(),
+        false => format!("{}://{}", url.scheme(), name_and_port(url)).into(),
     }
 }
 
@@ -217,8 +297,11 @@ pub fn fingerprint(url: &Url) -> u128 {
     xxhash_rust::xxh3::xxh3_128(canonical_text(url).as_bytes())
 }
 
-fn canonical_text(url: &Url) -> String {
+fn canonical_text(url: &Url) -> Cow<'_, str> {
     let path = &url[Position::BeforePath..Position::AfterQuery];
+    if is_plain(url) && !path.contains('%') {
+        return url[..Position::AfterQuery].into();
+    }
     let mut text = String::with_capacity(url.as_str().len());
     text.push_str(url.scheme());
     text.push_str("://");
@@ -229,14 +312,23 @@ fn canonical_text(url: &Url) -> String {
         rest = &rest[at + 1..];
         match rest.as_bytes().first_chunk::<2>().and_then(|digits| hex_pair(*digits)) {
             Some(octet) => {
-                push_octet(&mut text, octet);
+                // A stray percent sign means itself and must not form an escape with what is decoded after it.
+                match octet.is_ascii_hexdigit() && ends_in_stray_percent(&text) {
+                    true => push_encoded(&mut text, octet),
+                    false => push_octet(&mut text, octet),
+                }
                 rest = &rest[2..];
             }
             None => text.push('%'),
         }
     }
     text.push_str(rest);
-    text
+    text.into()
+}
+
+/// Whether a percent sign stands at the end, or before one last hex digit. Whole escapes end otherwise.
+fn ends_in_stray_percent(text: &str) -> bool {
+    matches!(text.as_bytes(), [.., b'%']) || matches!(text.as_bytes(), [.., b'%', digit] if digit.is_ascii_hexdigit())
 }
 
 /// The octet that two hex digits name.
@@ -445,6 +537,29 @@ mod tests {
                 prop_assert!(!host_key(&url).as_str().is_empty() && !host_key(&url).as_str().ends_with('.'));
                 prop_assert!(Authority::of(&url).robots_url().is_some());
             }
+        }
+
+        #[test]
+        fn urls_that_begin_alike_are_parsed_as_each_by_itself(
+            begins in "(http://|https://|http:/|HTTP://|)(h|H\\.|127\\.1|\\[::1\\]|u@h|ü)(:80|:8080|:|)",
+            rests in proptest::collection::vec("[/\\\\\t]{0,2}[a./?#%20 @:ü\t]{0,8}", 1..5),
+        ) {
+            let mut parser = SerialParser::default();
+            for rest in rests {
+                let text = format!("{begins}{rest}");
+                prop_assert_eq!(parser.parse(&text), Url::parse(&text), "{:?}", text);
+            }
+        }
+
+        #[test]
+        fn the_shortcuts_mean_what_the_parts_mean(text in "https?://(u@|u:p@|)(h|h\\.|127\\.1|\\[::1\\])(:80|:8080|)/[a?.]{0,4}") {
+            let url = Url::parse(&text).expect("a URL");
+            let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+            let name = format!("{}{port}", bare_host(&url));
+            prop_assert_eq!(&*host_text(&url), &name);
+            prop_assert_eq!(&*authority_text(&url), format!("{}://{name}", url.scheme()));
+            let path = &url[Position::BeforePath..Position::AfterQuery];
+            prop_assert_eq!(&*canonical_text(&url), format!("{}://{name}{path}", url.scheme()));
         }
 
         #[test]

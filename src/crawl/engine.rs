@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::address::SerialParser;
 use super::exchange::Fetch;
 use super::frontier::Frontier;
 use super::hosts::Hosts;
@@ -104,6 +105,8 @@ pub struct Engine {
     requests: Option<mpsc::Receiver<Request>>,
     finished_out: mpsc::Receiver<Finished>,
     in_flight: dispatch::InFlight,
+    /// Reads the URLs of jobs.
+    parser: SerialParser,
     watcher: Option<mpsc::Sender<Arc<Snapshot>>>,
     frame: Duration,
     phase: Phase,
@@ -147,6 +150,7 @@ impl Engine {
             requests: Some(requests),
             finished_out,
             in_flight: dispatch::InFlight::default(),
+            parser: SerialParser::default(),
             watcher,
             frame,
             phase: Phase::Running,

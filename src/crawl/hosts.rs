@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::address::{HostKey, host_key};
+use super::address::{HostKey, host_key, host_text};
 use crate::config::Config;
 use crate::control::{HostId, Lane, PolicyId};
 use crate::text::Clean;
@@ -47,10 +47,10 @@ impl Hosts {
 
     /// The host of `url`. A new one is numbered by `add`; `None` if there is no room for more.
     pub fn find_or_add(&mut self, url: &Url, config: &Config, add: impl FnOnce(PolicyId) -> HostId) -> Option<HostId> {
-        let key = host_key(url);
-        if let Some(host) = self.by_key.get(&key) {
+        if let Some(host) = self.by_key.get(&*host_text(url)) {
             return Some(*host);
         }
+        let key = host_key(url);
         if self.names.len() >= HOSTS_MAX {
             return None;
         }

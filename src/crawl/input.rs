@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc;
 
-use super::address::{Address, parse_url};
+use super::address::{Address, SerialParser, parse_url_with};
 use crate::text::Clean;
 
 /// Items in a batch at most.
@@ -132,7 +132,7 @@ pub fn spawn(sources: Vec<Source>) -> Result<InputStream, InputError> {
     }
     let (sender, batches) = mpsc::channel(BATCHES_MAX);
     let read = move || {
-        let mut out = Out { batch: Vec::new(), sender };
+        let mut out = Out { batch: Vec::new(), parser: SerialParser::default(), sender };
         for source in opened {
             let more = match source {
                 Opened::Argument(number, text) => out.url(&"argument".into(), number, &text),
@@ -159,6 +159,7 @@ struct Gone;
 
 struct Out {
     batch: Batch,
+    parser: SerialParser,
     sender: mpsc::Sender<Batch>,
 }
 
@@ -173,10 +174,11 @@ impl Out {
     }
 
     fn url(&mut self, file: &Clean, number: u64, text: &str) -> Result<(), Gone> {
-        self.push(match parse_url(text) {
+        let item = match parse_url_with(&mut self.parser, text) {
             Ok(address) => InputItem::Url(address),
             Err(error) => bad(file, number, &error.to_string()),
-        })
+        };
+        self.push(item)
     }
 
     fn push(&mut self, item: InputItem) -> Result<(), Gone> {

@@ -101,7 +101,7 @@ impl Engine {
         }
         for _ in 0..DENIED_PER_GRANT {
             let Some(job) = self.frontier.pop(now, host, lane) else { break };
-            let Ok(url) = Url::parse(&job.url) else {
+            let Ok(url) = self.parser.parse(&job.url) else {
                 self.fail(Some(host), &job, "the URL cannot be read");
                 continue;
             };

@@ -23,7 +23,7 @@ use url::Url;
 use super::matching::Target;
 use super::parse::{Access, Extent, Rules};
 use crate::control::{BackoffPolicy, Mono, Outcome, Verdict};
-use crate::crawl::address::Authority;
+use crate::crawl::address::{Authority, authority_text};
 use crate::crawl::exchange::Reply;
 use crate::text::Clean;
 
@@ -180,8 +180,8 @@ impl Robots {
 
     /// Whether `url` may be fetched now. A robots.txt itself always may.
     pub fn decide(&mut self, now: Mono, url: &Url) -> Decision {
-        let authority = Authority::of(url);
-        if let Some(Entry { state: State::Known { until }, copy, last_used, .. }) = self.entries.get_mut(&authority)
+        let known = self.entries.get_mut(&*authority_text(url));
+        if let Some(Entry { state: State::Known { until }, copy, last_used, .. }) = known
             && now < *until
             && usable(copy, now).is_some_and(Rules::allow_all)
         {
@@ -194,6 +194,7 @@ impl Robots {
         if target.is_robots_txt() {
             return Decision::Allow;
         }
+        let authority = Authority::of(url);
         let entry = self.entries.entry(authority.clone()).or_default();
         self.tick += 1;
         entry.last_used = self.tick;
