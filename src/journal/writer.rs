@@ -311,10 +311,11 @@ impl Writer {
 
     /// Until closed or abandoned.
     fn run(&mut self) {
+        let mut records = Vec::new();
         loop {
-            let (records, closing) = self.take();
+            let closing = self.take(&mut records);
             let count = records.len();
-            self.encode(records);
+            self.encode(&mut records);
             while let Err(reason) = self.settle(closing) {
                 self.publish(Some(reason));
                 if !self.wait_for_retry() {
@@ -329,8 +330,9 @@ impl Writer {
         }
     }
 
-    /// Waits for records, gathers a group, takes it. Empty when it is time to sync, or to end.
-    fn take(&mut self) -> (Vec<Record>, bool) {
+    /// Waits for records, gathers a group, takes it into `records`, which is empty: what it has room for is what the
+    /// next group gathers in. Still empty when it is time to sync, or to end; whether it is that.
+    fn take(&mut self, records: &mut Vec<Record>) -> bool {
         let idle = |queue: &mut Queue| queue.records.is_empty() && !queue.closing;
         let gathering = |queue: &mut Queue| queue.records.len() < GROUP_MAX && !queue.closing;
         let filled = &self.shared.filled;
@@ -345,13 +347,16 @@ impl Writer {
             let waited = filled.wait_timeout_while(queue, self.options.group, gathering);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        (std::mem::take(&mut queue.records), queue.closing)
+        // A backlog leaves no room behind that a group does not need.
+        records.shrink_to(2 * GROUP_MAX);
+        std::mem::swap(&mut queue.records, records);
+        queue.closing
     }
 
     /// Puts records into their files' buffers.
-    fn encode(&mut self, records: Vec<Record>) {
+    fn encode(&mut self, records: &mut Vec<Record>) {
         let (mut rows, events) = (CsvRows::new(self.requests.buffer()), self.events.buffer());
-        for record in records {
+        for record in records.drain(..) {
             // Writing into memory fails only if a record cannot be put into words, which plain data always can.
             let encoded = match record {
                 Record::Request(row) => rows.row(RowText::from(&row)),
