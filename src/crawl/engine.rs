@@ -28,7 +28,7 @@ use super::robots::Robots;
 use super::throughput::Throughput;
 use super::worker::Desk;
 use crate::clock::{Clock, Wall};
-use crate::config::Config;
+use crate::config::{CONCURRENCY_RANGE, Config};
 use crate::control::backoff::SeededJitter;
 use crate::control::{Controller, Mono, Value};
 use crate::journal::Journal;
@@ -145,8 +145,9 @@ impl Engine {
     /// An engine that has not begun.
     pub fn new(parts: EngineParts) -> Self {
         let EngineParts { config, fetch, clock, journal, inputs, requests, watcher, frame, seed } = parts;
-        let in_flight = config.settings.concurrency as usize;
-        let (finished_in, finished_out) = mpsc::channel(in_flight.max(1) + 16);
+        // One place for each request that can ever be in flight, however far the operator raises the concurrency:
+        // a report that found no room would be lost. Places cost nothing until they are used.
+        let (finished_in, finished_out) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize);
         let now = clock.now();
         Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),

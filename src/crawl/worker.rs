@@ -41,7 +41,12 @@ pub fn run(desk: Arc<Desk>, ticket: u64, request: FetchRequest) -> impl Future<O
     async move {
         errand.begun = true;
         // The call itself may panic, too: it belongs inside.
-        let fetching = AssertUnwindSafe(async { errand.desk.fetch.fetch(request).await }).catch_unwind();
+        let fetching = AssertUnwindSafe(async {
+            #[cfg(debug_assertions)]
+            fault::strike(&request.url);
+            errand.desk.fetch.fetch(request).await
+        })
+        .catch_unwind();
         let (reply, panicked) = match fetching.await {
             Ok(reply) => (reply, false),
             Err(panic) => (Reply::failed(Outcome::Local, panic_text(panic.as_ref())), true),
@@ -70,6 +75,25 @@ impl Drop for Errand {
         if !self.begun {
             let unsent = Reply::failed(Outcome::Local, "stopped before it was sent");
             self.report(Reply { on_wire: false, ..unsent }, false);
+        }
+    }
+}
+
+/// Faults that tests of the whole program ask for; debug builds alone have them.
+#[cfg(debug_assertions)]
+mod fault {
+    use url::Url;
+
+    /// A part of the URLs whose worker is to panic.
+    const PANIC_AT: &str = "CRAWLDECK_TEST_PANIC_AT";
+
+    /// Panics if the environment asks for it at this URL.
+    #[expect(clippy::panic, reason = "it is what the test asks for")]
+    pub(super) fn strike(url: &Url) {
+        if let Ok(part) = std::env::var(PANIC_AT)
+            && url.as_str().contains(&part)
+        {
+            std::panic::panic_any(format!("asked for by {PANIC_AT}"));
         }
     }
 }

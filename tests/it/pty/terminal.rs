@@ -137,3 +137,21 @@ fn no_colour_means_no_colour() {
     }
     assert!(text.contains("\x1b[7m") || text.contains("\x1b[1m"), "emphasis stays");
 }
+
+#[test]
+fn a_worker_s_panic_is_one_failed_fetch_and_leaves_the_screen_whole() {
+    let scene = Scene::new(fine(Duration::from_millis(5)), 20.0, 4.0, "[crawl]\nretries = 1\n");
+    scene.list(&["a.test"], 60);
+    let panic_at = [("CRAWLDECK_TEST_PANIC_AT", "/7")];
+    let mut pty = Pty::start_as(scene.path(), &scene.run(), &panic_at, Tie::Controlling, (80, 24));
+    pty.see("hosts 1");
+    // The one URL panics in each attempt; the others are done, and the crawl ends by itself.
+    assert_eq!(pty.end(), 0);
+    assert_eq!(foreign(pty.bytes()), Vec::<String>::new());
+    let events = std::fs::read_to_string(scene.dir().join("events.jsonl")).expect("the events");
+    assert!(events.contains("a worker panicked: asked for by"), "{events}");
+    let failed: Vec<&str> = events.lines().filter(|line| line.contains("\"url_failed\"")).collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    let last = events.lines().rev().find(|line| line.contains("\"stop\"")).expect("an end");
+    assert!(last.contains("\"urls_done\":59") && last.contains("\"urls_failed\":1"), "{last}");
+}
