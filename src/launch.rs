@@ -22,6 +22,9 @@ use crate::tui::review::ReviewOptions;
 /// Names of temporary folders that are tried.
 const FOLDERS_TRIED: u32 = 16;
 
+/// The demo's servers get so long to close their connections.
+const SERVERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// What a configuration is checked against beside itself: the environment, the actions that keys can be bound to.
 fn outside() -> Outside<'static> {
     Outside::with_keys(&check_key)
@@ -114,7 +117,8 @@ pub fn demo(args: DemoArgs) -> u8 {
         let options =
             SessionOptions { config, dir, sources, headless: args.headless, ends_after: args.lasting, legend };
         let end = session::run(options).await;
-        servers.stop().await;
+        // A connection that will not close is no reason to stay.
+        let _ = tokio::time::timeout(SERVERS_WITHIN, servers.stop()).await;
         end
     })
 }
