@@ -74,7 +74,7 @@ impl Ord for Delayed {
     }
 }
 
-/// Fingerprints are hashes already.
+/// Fingerprints are hashes already, and tickets are counted: neither is anybody's to choose.
 #[derive(Debug, Default)]
 pub struct Folded(u64);
 
@@ -87,6 +87,11 @@ impl Hasher for Folded {
         for byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
         }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // Counted numbers differ in their low bits only; tables look at the high ones, too.
+        self.0 = value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
     fn write_u128(&mut self, value: u128) {

@@ -1,6 +1,7 @@
 //! Grants become requests: the frontier's next job, its robots.txt first, then a worker.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -10,6 +11,7 @@ use super::{Engine, SPENT};
 use crate::control::{Grant, HostId, Lane, Mono, RequestKind, Value, What, Who};
 use crate::crawl::address::Authority;
 use crate::crawl::exchange::FetchRequest;
+use crate::crawl::frontier::Folded;
 use crate::crawl::job::Job;
 use crate::crawl::robots::Decision;
 use crate::crawl::worker;
@@ -39,7 +41,7 @@ pub(super) struct Flight {
 /// Requests in flight by ticket; at most `concurrency`.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    flights: HashMap<u64, Flight>,
+    flights: HashMap<u64, Flight, BuildHasherDefault<Folded>>,
     issued: u64,
 }
 
