@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::clock::{Clock, SystemClock};
 use crate::commands;
 use crate::config::Config;
-use crate::crawl::engine::{Engine, EngineParts, RunEnd};
+use crate::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crate::crawl::fetcher::{FetcherOptions, HttpFetcher};
 use crate::crawl::input::{self, Source};
 use crate::headless;
@@ -144,6 +144,7 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         inputs,
         requests: requests_in,
         watcher: Some(watcher),
+        looks: if screen { Looks::Closely } else { Looks::AtTotals },
         frame,
         seed,
     };

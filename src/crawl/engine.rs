@@ -53,6 +53,15 @@ const WALL_DRIFT_MICROS: u64 = 1_000;
 /// How often the counters go into the journal, if they have changed: what a reader of a live run lags behind.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
+/// How closely a watcher can look: what only a screen shows is not kept for status lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Looks {
+    /// A screen: hosts, what happened to one lately, the timeline.
+    Closely,
+    /// Status lines: totals alone.
+    AtTotals,
+}
+
 /// What an engine is made of.
 pub struct EngineParts {
     /// The checked configuration.
@@ -69,6 +78,8 @@ pub struct EngineParts {
     pub requests: mpsc::Receiver<Request>,
     /// Who watches, if anybody: a channel of capacity one.
     pub watcher: Option<mpsc::Sender<Arc<Snapshot>>>,
+    /// How closely whoever watches can look.
+    pub looks: Looks,
     /// Time between two snapshots at least.
     pub frame: Duration,
     /// Fixes the jitter.
@@ -120,6 +131,7 @@ pub struct Engine {
     bad_lines: u64,
     throughput: Throughput,
     timeline: Bins,
+    looks: Looks,
     /// The watcher asks for the timeline; when it last got it.
     timeline_shown: Option<Mono>,
     log: std::collections::VecDeque<LogLine>,
@@ -144,7 +156,7 @@ pub struct Engine {
 impl Engine {
     /// An engine that has not begun.
     pub fn new(parts: EngineParts) -> Self {
-        let EngineParts { config, fetch, clock, journal, inputs, requests, watcher, frame, seed } = parts;
+        let EngineParts { config, fetch, clock, journal, inputs, requests, watcher, looks, frame, seed } = parts;
         // One place for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
         let (finished_in, finished_out) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize);
@@ -171,6 +183,7 @@ impl Engine {
             bad_lines: 0,
             throughput: Throughput::default(),
             timeline: Bins::default(),
+            looks,
             timeline_shown: None,
             log: std::collections::VecDeque::new(),
             answers: Vec::new(),

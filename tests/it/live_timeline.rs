@@ -7,7 +7,7 @@ use std::time::Duration;
 use crawldeck::clock::SystemClock;
 use crawldeck::config::Config;
 use crawldeck::control::{Outcome, Verdict};
-use crawldeck::crawl::engine::{Engine, EngineParts};
+use crawldeck::crawl::engine::{Engine, EngineParts, Looks};
 use crawldeck::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
 use crawldeck::crawl::input::{Source, spawn};
 use crawldeck::journal::Journal;
@@ -54,6 +54,7 @@ async fn crawl(dir: &std::path::Path, asks: &[Request]) -> Vec<Arc<Snapshot>> {
         inputs: spawn(sources).expect("inputs"),
         requests: requests_in,
         watcher: Some(watcher),
+        looks: Looks::Closely,
         // Only the first snapshot and the last one: there is always room for that.
         frame: Duration::from_secs(3_600),
         seed: 7,

@@ -136,7 +136,7 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::config::Config;
     use crate::control::{Command, Outcome, Verdict};
-    use crate::crawl::engine::EngineParts;
+    use crate::crawl::engine::{EngineParts, Looks};
     use crate::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
     use crate::journal::Journal;
     use crate::watch::{Focus, Recent, Request, Snapshot, Totals};
@@ -183,6 +183,7 @@ mod tests {
             inputs: input::spawn(urls.map(|url| Source::Url(url.to_owned())).into()).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),
+            looks: Looks::Closely,
             frame: Duration::from_millis(1),
             seed: 1,
         };
@@ -220,6 +221,7 @@ mod tests {
             inputs: input::spawn(sources).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),
+            looks: Looks::Closely,
             frame: Duration::from_millis(1),
             seed: 1,
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::dispatch::{Finished, Flight};
-use super::{Engine, LOCAL_REST, SPENT};
+use super::{Engine, LOCAL_REST, Looks, SPENT};
 use crate::control::backoff::{self, NoJitter};
 use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, RequestKind, Value, Verdict, What, Who};
 use crate::crawl::address::{Authority, fingerprint};
@@ -37,6 +37,9 @@ enum Next {
 impl Engine {
     /// Counts an answer for the timeline, by when it was asked for.
     fn count_over_time(&mut self, flight: &Flight, status: Option<u16>, outcome: Outcome, latency: Duration) {
+        if self.looks != Looks::Closely {
+            return;
+        }
         let (sent, code) = (self.wall_at(flight.grant.at), Code::of(status, Some(outcome)));
         self.timeline.request(sent, code, flight.grant.host.0, latency.as_secs_f64() * 1e3);
     }
@@ -398,7 +401,7 @@ impl Engine {
             capacity: grant.capacity,
             tokens: grant.tokens,
         };
-        if self.watcher.is_some() {
+        if self.looks == Looks::Closely && self.watcher.is_some() {
             let path = Clean::new(&url[url::Position::BeforePath..url::Position::AfterQuery]);
             let latency = done.since(grant.at);
             self.recently.note(grant.host, Recent::Request { wall: row.time, path, status, outcome, latency });

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crawldeck::clock::SystemClock;
 use crawldeck::config::{Config, HostRule, Resolved};
 use crawldeck::control::{Command, HostId, HostView, Outcome, Policy, RequestKind, Value, What};
-use crawldeck::crawl::engine::{Engine, EngineParts, RunEnd};
+use crawldeck::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crawldeck::crawl::exchange::Fetch;
 use crawldeck::crawl::fetcher::HttpFetcher;
 use crawldeck::crawl::input::{self, Source};
@@ -165,6 +165,7 @@ impl Crawl {
             inputs,
             requests: requests_in,
             watcher: Some(watcher),
+            looks: Looks::Closely,
             frame: Duration::from_millis(20),
             seed: 1,
         };
