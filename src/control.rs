@@ -41,6 +41,7 @@ pub use decision::{Decision, Value, What, Who};
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
 pub use snapshot::{Code, CodeCount, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend};
+pub use sweep::REFUSING;
 pub use time::Mono;
 
 /// A host, by its number in the controller: dense, from 0, never reused.

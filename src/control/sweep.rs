@@ -11,26 +11,22 @@ use super::eta::{self, Load, Outlook};
 use super::{Concern, ConcernKind, Controller, HostId, HostState, Mono, Value, What, Who};
 
 /// Why a host is given up.
-pub(super) const REFUSING: &str = "it answered nothing but refusals for give_up_after";
+pub const REFUSING: &str = "it answered nothing but refusals for give_up_after";
 const SILENT: &str = "its robots.txt could not be had for give_up_after";
 
 impl Controller {
     /// Looks at the next `most` hosts.
     pub fn sweep(&mut self, now: Mono, most: usize) {
         for _ in 0..most.min(self.slots.len()) {
-            if self.sweep_at >= self.slots.len() {
-                self.sweep_at = 0;
-                self.outlook = self.look_out(now);
-            }
             let host = HostId(u32::try_from(self.sweep_at).unwrap_or(u32::MAX));
             self.sweep_at += 1;
             self.end_lifetimes(now, host);
             self.check_patience(now, host);
             self.check_concern(now, host);
-        }
-        if self.sweep_at >= self.slots.len() {
-            self.sweep_at = 0;
-            self.outlook = self.look_out(now);
+            if self.sweep_at >= self.slots.len() {
+                self.sweep_at = 0;
+                self.outlook = self.look_out(now);
+            }
         }
     }
 

@@ -25,7 +25,7 @@ impl Controller {
         let adaptive = hot.map_or(original, |hot| limited(hot.adaptive(now, &self.settings), hot.crawl_delay));
         let hold = hot.and_then(Hot::hold);
         let recent = hot.map(|hot| hot.histogram.recent(now)).unwrap_or_default();
-        let latency = hot.and_then(|hot| Some((hot.latency.percentile(0.5)?, hot.latency.percentile(0.95)?)));
+        let latency = hot.and_then(|hot| hot.latency.median_and_p95());
         Some(HostView {
             id: host,
             as_of: now,

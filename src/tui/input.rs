@@ -5,11 +5,13 @@
 
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::key::{Decoder, Key};
+use super::terminal;
 
 /// What the terminal says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,6 +103,26 @@ pub fn read(source: &Source<'_>, mut sink: impl FnMut(Input) -> bool) {
             return;
         }
     }
+}
+
+/// Starts the thread that reads this terminal's keys; it ends when `sink` takes no more.
+pub fn spawn_keys(
+    wake: PipeReader,
+    steering: Arc<Steering>,
+    sink: impl FnMut(Input) -> bool + Send + 'static,
+) -> io::Result<()> {
+    let read_keys = move || {
+        let stdin = io::stdin();
+        let source = Source {
+            keys: stdin.as_fd(),
+            wake: &wake,
+            steering: &steering,
+            size: terminal::terminal_size,
+            is_foreground: terminal::is_foreground,
+        };
+        read(&source, sink);
+    };
+    std::thread::Builder::new().name("keys".to_owned()).spawn(read_keys).map(|_| ())
 }
 
 /// A wake pipe: the reader is for the thread, the writer for its owner.

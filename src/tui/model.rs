@@ -14,7 +14,6 @@ use super::history::History;
 use super::log_screen::LogScreen;
 use super::order::Order;
 use super::plot::Plot;
-use super::spec;
 use crate::clock::Wall;
 use crate::control::{Command, HostId, Mono};
 use crate::journal::timeline::bins::Bins;
@@ -458,14 +457,6 @@ impl Model {
         self.at = position;
         self.at_home = position == 0;
         self.settle_cursor();
-    }
-
-    /// The override as typed, or why it is none.
-    pub fn typed_override(&self, now: Mono) -> Option<Result<crate::control::OverrideSpec, spec::SpecError>> {
-        match &self.overlay {
-            Overlay::Override { input, .. } => Some(spec::parse(input.value(), self.wall(now))),
-            _ => None,
-        }
     }
 
     /// Wall time now, as the engine has it.

@@ -11,14 +11,13 @@ pub mod update;
 pub mod view;
 
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use super::input::{self, Input, Source, Steering};
+use super::input::{self, Input, Steering};
 use super::terminal::{self, Device, Screen, Tty, UI_THREAD};
 use super::theme::{Surroundings, Theme, ThemeError};
 use crate::clock::Clock;
@@ -92,19 +91,8 @@ pub fn run(options: ReviewOptions, clock: Arc<dyn Clock>) -> Result<(), ReviewSc
     let steering = Arc::new(Steering::default());
     let (wake_reader, mut wake) = input::wake_pipe()?;
     app.screen.enter()?;
-    let steered = Arc::clone(&steering);
     let keys = inbox.clone();
-    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
-        let stdin = io::stdin();
-        let source = Source {
-            keys: stdin.as_fd(),
-            wake: &wake_reader,
-            steering: &steered,
-            size: terminal::terminal_size,
-            is_foreground: terminal::is_foreground,
-        };
-        input::read(&source, |input| keys.send(Message::Input(input)).is_ok());
-    })?;
+    input::spawn_keys(wake_reader, Arc::clone(&steering), move |input| keys.send(Message::Input(input)).is_ok())?;
     let (alive, done) = sync_channel::<()>(1);
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || end_by_signal(&inbox, &done))?;
     // The panic hook knows the screen's thread by its name.

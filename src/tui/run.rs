@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::input::{self, Input, Source, Steering};
+use super::input::{self, Input, Steering};
 use super::key::Key;
 use super::keymap::{Keymap, KeymapError};
 use super::model::{Model, Wish};
@@ -133,18 +132,7 @@ pub fn spawn(
     })?;
     // These two end when the screen's thread has: their next message finds nobody.
     let keys = inbox.clone();
-    let steered = Arc::clone(&steering);
-    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
-        let stdin = io::stdin();
-        let source = Source {
-            keys: stdin.as_fd(),
-            wake: &wake_reader,
-            steering: &steered,
-            size: terminal::terminal_size,
-            is_foreground: terminal::is_foreground,
-        };
-        input::read(&source, |input| keys.send(Message::Input(input)).is_ok());
-    })?;
+    input::spawn_keys(wake_reader, Arc::clone(&steering), move |input| keys.send(Message::Input(input)).is_ok())?;
     let snapshot_inbox = inbox.clone();
     std::thread::Builder::new().name("snapshots".to_owned()).spawn(move || {
         let mut snapshots = snapshots;

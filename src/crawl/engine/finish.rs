@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::dispatch::{Finished, Flight};
 use super::{Engine, LOCAL_REST, Looks, SPENT};
 use crate::control::backoff::{self, NoJitter};
-use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, RequestKind, Value, Verdict, What, Who};
+use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, REFUSING, RequestKind, Value, Verdict, What, Who};
 use crate::crawl::address::{Authority, fingerprint};
 use crate::crawl::exchange::Reply;
 use crate::crawl::job::{Job, UNPROCESSED_MAX};
@@ -80,7 +80,7 @@ impl Engine {
             self.follow_up(now, flight, next);
         }
         if judgement.give_up {
-            self.give_up(answer.host, "it answered nothing but refusals for give_up_after");
+            self.give_up(answer.host, REFUSING);
         }
     }
 
