@@ -177,7 +177,7 @@ struct Wire {
 
 impl Wire {
     async fn exchange(&self, request: FetchRequest) -> Reply {
-        let FetchRequest { url, kind } = request;
+        let FetchRequest { url, kind, listener } = request;
         if let Some(failure) = self.refuse(&url) {
             return failed(failure);
         }
@@ -210,6 +210,9 @@ impl Wire {
                     Err(_) => anomalies.push(String::from("the refusal's body was not waited for")),
                 }
             } else {
+                if let (Some(wait), Some(listener)) = (reply.retry_after, listener) {
+                    listener.to.wait_asked(listener.ticket, status, wait);
+                }
                 let end = body::read(response, kind, &self.rules).await;
                 take_body(&mut reply, status, end, &mut anomalies);
             }

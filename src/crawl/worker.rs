@@ -2,15 +2,39 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 
-use super::exchange::{Fetch, FetchRequest, Reply};
+use super::exchange::{Fetch, FetchRequest, HeadListener, Reply};
 use crate::clock::Clock;
 use crate::control::{Mono, Outcome};
 
-/// What a worker reports.
+/// What a worker reports: at most one [`Report::Asked`], then one [`Report::Finished`].
+#[derive(Debug)]
+pub enum Report {
+    /// The head of a response asks for a wait; its body is still to come.
+    Asked(Asked),
+    /// The request ended.
+    Finished(Finished),
+}
+
+/// Messages of one request at most.
+pub const REPORTS_MAX: usize = 2;
+
+/// A wait that a head asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// The engine's number for the request.
+    pub ticket: u64,
+    /// The response's status.
+    pub status: u16,
+    /// The wait, as asked.
+    pub wait: Duration,
+}
+
+/// How a request ended.
 #[derive(Debug)]
 pub struct Finished {
     /// The engine's number for the request.
@@ -29,8 +53,15 @@ pub struct Desk {
     pub fetch: Arc<dyn Fetch>,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
-    /// Where workers report: room for one message of each request in flight.
-    pub report: mpsc::Sender<Finished>,
+    /// Where workers report: room for [`REPORTS_MAX`] messages of each request in flight.
+    pub report: mpsc::Sender<Report>,
+}
+
+impl HeadListener for Desk {
+    fn wait_asked(&self, ticket: u64, status: u16, wait: Duration) {
+        // There is room; the channel is closed only when the engine is gone.
+        let _ = self.report.try_send(Report::Asked(Asked { ticket, status, wait }));
+    }
 }
 
 /// Makes one request and reports. One that is aborted on its way reports nothing, one that is aborted
@@ -65,8 +96,9 @@ struct Errand {
 impl Errand {
     fn report(&self, reply: Reply, panicked: bool) {
         let done = self.desk.clock.now();
-        // There is room for one message of each request; the channel is closed only when the engine is gone.
-        let _ = self.desk.report.try_send(Finished { ticket: self.ticket, reply, done, panicked });
+        // There is room; the channel is closed only when the engine is gone.
+        let finished = Finished { ticket: self.ticket, reply, done, panicked };
+        let _ = self.desk.report.try_send(Report::Finished(finished));
     }
 }
 

@@ -10,12 +10,11 @@ use url::Url;
 use super::{Engine, SPENT};
 use crate::control::{Grant, HostId, Lane, Mono, RequestKind, Value, What, Who};
 use crate::crawl::address::Authority;
-use crate::crawl::exchange::FetchRequest;
+use crate::crawl::exchange::{FetchRequest, Listener};
 use crate::crawl::frontier::Folded;
 use crate::crawl::job::Job;
 use crate::crawl::robots::Decision;
 use crate::crawl::worker;
-pub(super) use crate::crawl::worker::Finished;
 use crate::text::Clean;
 
 /// URLs that robots.txt forbids and one grant passes over, before other hosts get their turn.
@@ -34,6 +33,8 @@ pub(super) struct Flight {
     pub(super) url: Url,
     /// From when the URL was due to the grant, milliseconds.
     pub(super) wait_ms: f64,
+    /// The wait that its head asked for is in force: the end of its body brings none.
+    pub(super) asked: bool,
     /// The worker.
     task: JoinHandle<()>,
 }
@@ -65,6 +66,10 @@ impl InFlight {
             // An abort is no failure, and a panic was caught inside.
             let _ = (&mut flight.task).await;
         }
+    }
+
+    pub(super) fn get_mut(&mut self, ticket: u64) -> Option<&mut Flight> {
+        self.flights.get_mut(&ticket)
     }
 
     /// Takes a flight that ended.
@@ -172,10 +177,11 @@ impl Engine {
             }
         }
         let wait_ms = now.secs_since(job.due) * 1e3;
-        let request = FetchRequest { url: url.clone(), kind };
         let ticket = self.in_flight.ticket();
+        let listener = Some(Listener { to: self.desk.clone(), ticket });
+        let request = FetchRequest { url: url.clone(), kind, listener };
         let task = tokio::spawn(worker::run(self.desk.clone(), ticket, request));
-        self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, task });
+        self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, asked: false, task });
         self.sent += 1;
         self.throughput.sent(now);
         let spent = self.count_request(grant.host);
