@@ -13,6 +13,7 @@ use crate::control::{Mono, Outcome};
 
 /// What a worker reports: at most one [`Report::Asked`], then one [`Report::Finished`].
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind, and a box would cost each of them")]
 pub enum Report {
     /// The head of a response asks for a wait; its body is still to come.
     Asked(Asked),
