@@ -26,7 +26,7 @@ use super::hosts::Hosts;
 use super::input::InputStream;
 use super::robots::Robots;
 use super::throughput::Throughput;
-use super::worker::{Desk, REPORTS_MAX, Report};
+use super::worker::{Crew, Desk, REPORTS_MAX, Report};
 use crate::clock::{Clock, Wall};
 use crate::config::{CONCURRENCY_RANGE, Config};
 use crate::control::backoff::SeededJitter;
@@ -105,6 +105,7 @@ struct UrlCounts {
 pub struct Engine {
     config: Arc<Config>,
     desk: Arc<Desk>,
+    crew: Crew,
     clock: Arc<dyn Clock>,
     controller: Controller,
     frontier: Frontier,
@@ -158,6 +159,7 @@ impl Engine {
         // Places for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
         let (report, reports) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize * REPORTS_MAX);
+        let desk = Arc::new(Desk { fetch, clock: clock.clone(), report });
         let now = clock.now();
         Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
@@ -198,7 +200,8 @@ impl Engine {
             now,
             wall_origin: origin_of(now, clock.wall()),
             robots_gate: std::collections::HashMap::new(),
-            desk: Arc::new(Desk { fetch, clock: clock.clone(), report }),
+            crew: Crew::new(Arc::clone(&desk)),
+            desk,
             config,
             clock,
         }
@@ -312,7 +315,7 @@ impl Engine {
     async fn end(mut self) -> RunEnd {
         let now = self.tick();
         // Aborted tasks end at their next turn; nothing that they do takes longer.
-        let _ = tokio::time::timeout(TASKS_WITHIN, self.in_flight.abort()).await;
+        let _ = tokio::time::timeout(TASKS_WITHIN, self.crew.abort()).await;
         while let Ok(report) = self.reports.try_recv() {
             match report {
                 Report::Asked(asked) => self.asked(now, asked),

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use url::Url;
 
 use super::{Engine, SPENT};
@@ -14,7 +13,6 @@ use crate::crawl::exchange::{FetchRequest, Listener};
 use crate::crawl::frontier::Folded;
 use crate::crawl::job::Job;
 use crate::crawl::robots::Decision;
-use crate::crawl::worker;
 use crate::text::Clean;
 
 /// URLs that robots.txt forbids and one grant passes over, before other hosts get their turn.
@@ -35,8 +33,8 @@ pub(super) struct Flight {
     pub(super) wait_ms: f64,
     /// The wait that its head asked for is in force: the end of its body brings none.
     pub(super) asked: bool,
-    /// The worker.
-    task: JoinHandle<()>,
+    /// Who makes it.
+    pub(super) worker: usize,
 }
 
 /// Requests in flight by ticket; at most `concurrency`.
@@ -55,17 +53,6 @@ impl InFlight {
 
     fn put(&mut self, ticket: u64, flight: Flight) {
         self.flights.insert(ticket, flight);
-    }
-
-    /// Aborts all workers and waits until they have ended. What they reported before is reported.
-    pub(super) async fn abort(&mut self) {
-        for flight in self.flights.values() {
-            flight.task.abort();
-        }
-        for flight in self.flights.values_mut() {
-            // An abort is no failure, and a panic was caught inside.
-            let _ = (&mut flight.task).await;
-        }
     }
 
     pub(super) fn get_mut(&mut self, ticket: u64) -> Option<&mut Flight> {
@@ -180,8 +167,8 @@ impl Engine {
         let ticket = self.in_flight.ticket();
         let listener = Some(Listener { to: self.desk.clone(), ticket });
         let request = FetchRequest { url: url.clone(), kind, listener };
-        let task = tokio::spawn(worker::run(self.desk.clone(), ticket, request));
-        self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, asked: false, task });
+        let worker = self.crew.send(ticket, request);
+        self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, asked: false, worker });
         self.sent += 1;
         self.throughput.sent(now);
         let spent = self.count_request(grant.host);

@@ -55,6 +55,7 @@ impl Engine {
     pub(super) fn finish(&mut self, now: Mono, finished: Finished) {
         let Finished { ticket, mut reply, done, panicked } = finished;
         let Some(flight) = self.in_flight.take(ticket) else { return };
+        self.crew.is_back(flight.worker);
         if flight.asked {
             reply.retry_after = None;
         }
