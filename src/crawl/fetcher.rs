@@ -8,6 +8,7 @@
 //! a status. With a proxy configured only address literals are checked here: names are resolved by the
 //! proxy (`socks5://` excepted), so the operator's proxy has to guard its own network.
 
+mod alarm;
 pub mod body;
 mod client;
 mod cookies;
@@ -29,6 +30,7 @@ use reqwest::header::{DATE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Method, Request};
 use url::{Host, Url};
 
+use self::alarm::Alarms;
 use self::body::{BodyEnd, BodyRules};
 use self::cookies::Jars;
 use self::failure::{Ends, Failure};
@@ -140,6 +142,7 @@ impl HttpFetcher {
                 guard,
                 resolver,
                 head_timeout: network.head_timeout,
+                alarms: Alarms::default(),
                 rules: BodyRules {
                     idle: network.idle_timeout,
                     min_rate: network.min_body_rate,
@@ -168,6 +171,7 @@ struct Wire {
     guard: Guard,
     resolver: Arc<GuardedResolver>,
     head_timeout: Duration,
+    alarms: Alarms,
     rules: BodyRules,
     /// Connections that have served a response. A lock, because requests run side by side; held for one
     /// look-up, never across an await.
@@ -186,12 +190,12 @@ impl Wire {
         *request.headers_mut() = headers;
         let send = self.client.execute(request);
         // From send to the end of the head, connecting and informational responses included.
-        let response = match tokio::time::timeout(self.head_timeout, send).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
+        let response = match self.alarms.within(self.head_timeout, send).await {
+            Some(Ok(response)) => response,
+            Some(Err(error)) => {
                 return failed(failure::before_head(&error.without_url(), |ends| self.forget(ends)));
             }
-            Err(_) => {
+            None => {
                 let text = format!("no whole head of a response within {:?}", self.head_timeout);
                 return failed(Failure::new(Outcome::Timeout, text));
             }
