@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{CheckArgs, DemoArgs, ReviewArgs, RunArgs};
+use crate::cli::{CheckArgs, DemoArgs, ReviewArgs, RunArgs, SimulateArgs};
 use crate::clock::SystemClock;
 use crate::commands::{self, DONE, FAILED, USAGE};
 use crate::config::{Config, Outside, Overrides};
@@ -66,6 +66,14 @@ pub fn check(args: CheckArgs, folder: &Path, out: &mut dyn Write, err: &mut dyn 
     }
     let _ = out.write_all(&answer);
     code
+}
+
+/// `crawldeck simulate`: the exit code.
+pub fn simulate(args: &SimulateArgs, folder: &Path, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    match configuration(args.config.as_deref(), folder) {
+        Ok(config) => crate::simulate::simulate(args, &config.settings, out, err),
+        Err(errors) => complain(errors, USAGE),
+    }
 }
 
 /// `crawldeck run`: the exit code.
