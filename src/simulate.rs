@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::cli::{Seeds, SimulateArgs, SimulatedController};
 use crate::commands::{DONE, FAILED, USAGE};
 use crate::control::{ControllerKind, Settings};
-use crate::sim::{Candidate, Job, Report, SimServer, run_jobs};
+use crate::sim::{Candidate, Job, Peer, Report, SimServer, run_jobs};
 
 /// The seeds that are taken when none are named.
 const SEEDS: Seeds = Seeds { from: 1, to: 1 };
@@ -113,10 +113,17 @@ fn configured(settings: &Settings) -> Contender {
 }
 
 fn contender(named: SimulatedController, settings: &Settings) -> Result<Contender, String> {
+    let peer = |name, peer| Ok(Contender { name, candidate: Candidate::Peer(peer) });
     match named {
+        SimulatedController::Adaptive => Err("the controller `adaptive` is not there yet; write halving".to_owned()),
         SimulatedController::Halving => Ok(core(ControllerKind::Halving, settings)),
         SimulatedController::Static => Ok(core(ControllerKind::Static, settings)),
-        other => Err(format!("{other:?} is not there yet")),
+        SimulatedController::Mission => peer("mission", Peer::Mission),
+        SimulatedController::ScrapyAutothrottle => peer("scrapy-autothrottle", Peer::ScrapyAutothrottle),
+        SimulatedController::Zeno => peer("zeno", Peer::Zeno),
+        SimulatedController::AwsCubic => peer("aws-cubic", Peer::AwsCubic),
+        SimulatedController::Heritrix => peer("heritrix", Peer::Heritrix),
+        SimulatedController::Crawlee => peer("crawlee", Peer::Crawlee),
     }
 }
 

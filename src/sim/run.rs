@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::client::{Client, Heard, Sending, Silence};
 use super::core::CoreClient;
 use super::measure::Measure;
+use super::peers::{Peer, PeerClient};
 use super::{Close, Fate, Random, Report, ServerModel, SimServer, Supply};
 use crate::control::{Mono, Settings};
 
@@ -27,12 +28,15 @@ pub enum Candidate {
     /// The real core under these settings. The first policy stands for every host; rate, capacity and
     /// connections come from the server.
     Core(Box<Settings>),
+    /// The published rules of somebody else.
+    Peer(Peer),
 }
 
 impl Candidate {
     fn client(&self, hosts: &[(SimServer, Supply)], random: &mut Random) -> Box<dyn Client> {
         match self {
             Self::Core(settings) => Box::new(CoreClient::new(settings, hosts, random)),
+            Self::Peer(peer) => Box::new(PeerClient::new(*peer, hosts, random)),
         }
     }
 }

@@ -12,13 +12,13 @@ pub(super) fn write(asked: &Asked, reports: &[Report], out: &mut dyn Write) -> i
     let width = names.iter().map(|name| name.as_str().chars().count()).max().unwrap_or(0).max("server".len());
     writeln!(
         out,
-        "{:width$}  {:18}  {:>7}  {:>9}  {:>7}  {:>8}  {:>7}  {:>4}  {:>8}  {:>8}",
+        "{:width$}  {:19}  {:>7}  {:>9}  {:>7}  {:>8}  {:>7}  {:>4}  {:>8}  {:>8}",
         "server", "controller", "goodput", "refused/h", "max/10m", "converge", "recover", "bans", "p50 ms", "p95 ms"
     )?;
     for (server, contender, reports) in asked.groups(reports) {
         writeln!(
             out,
-            "{:width$}  {:18}  {:7.3}  {:9.1}  {:7}  {:>8}  {:>7}  {:4}  {:8.0}  {:8.0}",
+            "{:width$}  {:19}  {:7.3}  {:9.1}  {:7}  {:>8}  {:>7}  {:4}  {:8.0}  {:8.0}",
             Clean::new(server.id.as_str()).as_str(),
             contender.name,
             mean(reports, |report| report.goodput),
@@ -41,12 +41,12 @@ fn overall(asked: &Asked, reports: &[Report], out: &mut dyn Write) -> io::Result
     }
     writeln!(
         out,
-        "\n{:18}  {:>7}  {:>7}  {:>7}  {:>9}  {:>9}  {:>8}  {:>4}",
+        "\n{:19}  {:>7}  {:>7}  {:>7}  {:>9}  {:>9}  {:>8}  {:>4}",
         "all servers", "goodput", "p10", "median", "refused/h", "p90", "max/10m", "bans"
     )?;
     writeln!(
         out,
-        "{:18}  {:>7}  {:>7}  {:>7}  {:>9}  {:>9}  {:>8}  {:>4}",
+        "{:19}  {:>7}  {:>7}  {:>7}  {:>9}  {:>9}  {:>8}  {:>4}",
         "", "mean", "", "", "median", "", "p90", "sum"
     )?;
     for contender in &asked.contenders {
@@ -65,7 +65,7 @@ fn overall(asked: &Asked, reports: &[Report], out: &mut dyn Write) -> io::Result
         let most = sorted(|report| report.refused_max_10min as f64);
         writeln!(
             out,
-            "{:18}  {:7.3}  {:7.3}  {:7.3}  {:9.1}  {:9.1}  {:8.0}  {:4}",
+            "{:19}  {:7.3}  {:7.3}  {:7.3}  {:9.1}  {:9.1}  {:8.0}  {:4}",
             contender.name,
             goodput.iter().sum::<f64>() / goodput.len().max(1) as f64,
             rank(&goodput, 0.1),
