@@ -1,9 +1,9 @@
 //! Zeno of the Internet Archive: a token bucket a host that its retries do not pass.
 //!
-//! 429, 403, 408, 425: one more failure, no token for min(5 s · 2^(failures − 1), 30 s), bucket emptied,
-//! its rate untouched. 5xx: one more failure, rate × 0.5^failures, not below 0.5/s, bucket emptied.
+//! 429, 403, 408, 425: one more failure; the bucket is emptied and gets nothing for min(5 s · 2^(failures − 1),
+//! 30 s), its rate untouched. 5xx: one more failure, rate × 0.5^failures, not below 0.5/s, bucket emptied.
 //! Success after the penalty: a tenth of the way back to the ideal rate, one failure less. A worker that
-//! failed sleeps 2 s · retry and asks again past the bucket, up to 5 times. Its defaults (150 tokens, 50/s)
+//! failed sleeps 2 s · retry, counted from 0, and asks again past the bucket, up to 5 times. Its defaults (150 tokens, 50/s)
 //! are cut to the operator's ceiling.
 
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Zeno {
 
     fn retry(&mut self, now: Mono, attempt: u32) {
         if attempt < RETRIES {
-            self.retrying.retry(now, Duration::from_secs(2 * u64::from(attempt + 1)), attempt, RETRIES);
+            self.retrying.retry(now, Duration::from_secs(2 * u64::from(attempt)), attempt, RETRIES);
         } else {
             self.fresh.free(now);
         }
@@ -83,7 +83,7 @@ impl Rules for Zeno {
                 self.failures = self.failures.saturating_add(1);
                 let penalty = PENALTY.saturating_mul(1 << (self.failures - 1).min(8)).min(PENALTY_MAX);
                 self.penalty_until = now.after(penalty);
-                self.bucket.drain(now);
+                self.bucket = Bucket::empty(Shape::TokenBucket, self.target, self.penalty_until);
                 self.retry(now, attempt);
             }
             Ok(500..) => {
