@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Ban, Drift, HintHeaders, Latency, Limit, Overload, Random, RetryAfter, ServerModel, ServerSpec};
 
 /// The longest simulation of one server, in hours.
-pub const HOURS_MAX: f64 = 2_000.0;
+pub const HOURS_MAX: f64 = 1_000.0;
 
 /// A server to simulate.
 #[derive(Clone, PartialEq, Debug)]
