@@ -9,6 +9,7 @@
 //! as the crawl uses it, or the published rules of others. A [`Report`] has the figures.
 
 pub mod batch;
+mod blind;
 pub mod character;
 pub mod client;
 mod core;

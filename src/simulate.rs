@@ -2,6 +2,8 @@
 //!
 //! The result goes to `out`; errors and the progress bar to `err`, the bar only if that is a terminal.
 
+mod plot;
+mod progress;
 mod table;
 
 use std::io::{self, Write};
@@ -10,11 +12,20 @@ use serde::Serialize;
 
 use crate::cli::{Seeds, SimulateArgs, SimulatedController};
 use crate::commands::{DONE, FAILED, USAGE};
+use crate::config::load_servers;
 use crate::control::{ControllerKind, Settings};
-use crate::sim::{Candidate, Job, Peer, Report, SimServer, run_jobs};
+use crate::sim::{Candidate, Job, Peer, Report, Scenario, SimServer, Supply, run_all, run_jobs};
+use crate::text::Clean;
+use progress::Progress;
 
 /// The seeds that are taken when none are named.
 const SEEDS: Seeds = Seeds { from: 1, to: 1 };
+/// What fixes the random servers when nothing is said.
+const RANDOM_SEED: u64 = 1;
+/// Runs at most: their reports are kept until the end.
+const RUNS_MAX: u64 = 10_000_000;
+/// Names of servers that a message lists at most.
+const KNOWN_SHOWN: usize = 20;
 
 /// One run as JSON has it, under the keys that scripts know.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -32,8 +43,25 @@ struct Contender {
     candidate: Candidate,
 }
 
+/// What the result is shown on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Paper {
+    /// Columns.
+    pub width: u16,
+    /// Whether it takes more than ASCII.
+    pub unicode: bool,
+    /// Whether errors go to a terminal, where a bar may move.
+    pub bar: bool,
+}
+
 /// `crawldeck simulate`: the exit code. `settings` are the controller's own, as configured.
-pub fn simulate(args: &SimulateArgs, settings: &Settings, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+pub fn simulate(
+    args: &SimulateArgs,
+    settings: &Settings,
+    paper: Paper,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
     let asked = match Asked::of(args, settings) {
         Ok(asked) => asked,
         Err(told) => {
@@ -42,9 +70,7 @@ pub fn simulate(args: &SimulateArgs, settings: &Settings, out: &mut dyn Write, e
             return USAGE;
         }
     };
-    let jobs = asked.jobs();
-    let reports = run_jobs(&jobs, |_| {});
-    let written = if args.json { asked.json(&reports, out) } else { table::write(&asked, &reports, out) };
+    let written = if args.plot.is_some() { asked.plot(paper, out) } else { asked.figures(args.json, paper, out, err) };
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => FAILED,
         _ => DONE,
@@ -60,12 +86,63 @@ struct Asked {
 
 impl Asked {
     fn of(args: &SimulateArgs, settings: &Settings) -> Result<Self, String> {
-        let servers = SimServer::built_in();
+        let mut servers = match (&args.servers, args.random) {
+            (Some(file), _) => load_servers(file).map_err(|errors| errors.to_string())?,
+            (None, Some(count)) => SimServer::random(count, args.random_seed.unwrap_or(RANDOM_SEED)),
+            (None, None) => SimServer::built_in(),
+        };
+        if let Some(wanted) = &args.plot {
+            let known: Vec<String> = servers.iter().take(KNOWN_SHOWN).map(|server| server.id.clone()).collect();
+            servers.retain(|server| server.id == *wanted);
+            if servers.is_empty() {
+                let told = format!("--plot: there is no server \"{wanted}\"; there are {}", known.join(", "));
+                return Err(Clean::new(told).to_string());
+            }
+        }
         let contenders = match args.controllers.as_slice() {
             [] => vec![configured(settings)],
             named => named.iter().map(|one| contender(*one, settings)).collect::<Result<_, _>>()?,
         };
-        Ok(Self { servers, contenders, seeds: args.seeds.unwrap_or(SEEDS) })
+        let seeds = args.seeds.unwrap_or(SEEDS);
+        let runs = (seeds.to - seeds.from).saturating_add(1).saturating_mul((servers.len() * contenders.len()) as u64);
+        if runs > RUNS_MAX {
+            return Err(format!("these are {runs} runs; ask for {RUNS_MAX} at most"));
+        }
+        Ok(Self { servers, contenders, seeds })
+    }
+
+    /// All runs at once, as a table or as JSON.
+    fn figures(&self, json: bool, paper: Paper, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+        let jobs = self.jobs();
+        let mut progress = Progress::new(paper.bar.then_some(err), jobs.len());
+        let reports = run_jobs(&jobs, |done| progress.tell(done));
+        progress.end();
+        if json { self.json(&reports, out) } else { table::write(self, &reports, out) }
+    }
+
+    /// The first seed of each controller, drawn.
+    fn plot(&self, paper: Paper, out: &mut dyn Write) -> io::Result<()> {
+        let ink = if paper.unicode { plot::Ink::UNICODE } else { plot::Ink::ASCII };
+        for server in &self.servers {
+            for (index, contender) in self.contenders.iter().enumerate() {
+                let scenario = Scenario { hosts: vec![(server.clone(), Supply::Saturated)], crawlers: 1 };
+                let Some(seen) = run_all(&scenario, &contender.candidate, self.seeds.from).pop() else { continue };
+                if index > 0 {
+                    writeln!(out)?;
+                }
+                writeln!(
+                    out,
+                    "{} against {}, seed {}: requests/s (bars) and the hidden limit (line); goodput {:.3}, {:.1} refused/h",
+                    contender.name,
+                    Clean::new(server.id.as_str()),
+                    self.seeds.from,
+                    seen.report.goodput,
+                    seen.report.refused_per_hour,
+                )?;
+                plot::draw(&seen.course, usize::from(paper.width), ink, out)?;
+            }
+        }
+        Ok(())
     }
 
     /// All runs: by server, then controller, then seed.

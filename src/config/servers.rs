@@ -71,8 +71,12 @@ pub fn parse_servers(text: &str, name: &str) -> Result<Vec<SimServer>, ConfigErr
 fn server(mut section: Section<'_>, ids: &mut BTreeSet<String>) -> Option<SimServer> {
     let id = section.read("id", text);
     match &id {
-        None if section.value("id").is_none() => section.error("id", "every server has a name; write id = \"my-server\""),
-        Some(id) if !ids.insert(id.clone()) => section.error("id", "another server has this name; write a different one"),
+        None if section.value("id").is_none() => {
+            section.error("id", "every server has a name; write id = \"my-server\"")
+        }
+        Some(id) if !ids.insert(id.clone()) => {
+            section.error("id", "another server has this name; write a different one")
+        }
         _ if ids.len() > SERVERS_MAX => section.error("id", "this file has more than 10000 servers; write fewer"),
         _ => {}
     }
@@ -153,9 +157,8 @@ fn shape(mut section: Section<'_>, spec: &mut ServerSpec) {
     let words = "\"constant\" or \"sine\" or \"steps\" or \"noise\"";
     let Some(kind) = needed(&mut section, "kind", word(&kinds), words) else { return };
     burst_seconds(&mut section, spec);
-    let amplitude = |section: &mut Section<'_>| {
-        needed(section, "amplitude", number(0.0..=1.0), "how far it goes, such as 0.25")
-    };
+    let amplitude =
+        |section: &mut Section<'_>| needed(section, "amplitude", number(0.0..=1.0), "how far it goes, such as 0.25");
     match kind {
         ShapeKind::Constant => {}
         ShapeKind::Sine => {
@@ -297,12 +300,24 @@ limit = { kind = "window", count = 60, per = "60s" }
             ("", "s.toml:1:1: there is no server"),
             ("[[server]]\nhours = 1\n", "s.toml:1:1: `id` in [[server]]: every server has a name"),
             ("[[server]]\nid = \"a\"\n[[server]]\nid = \"a\"\n", "s.toml:4:6: `id` in [[server]]: another server"),
-            ("[[server]]\nid = \"a\"\nhuors = 2\n", "s.toml:3:1: unknown key `huors` in [[server]]; did you mean `hours`?"),
+            (
+                "[[server]]\nid = \"a\"\nhuors = 2\n",
+                "s.toml:3:1: unknown key `huors` in [[server]]; did you mean `hours`?",
+            ),
             ("[[server]]\nid = \"a\"\nhours = 0\n", "s.toml:3:9: `hours` in [[server]]: 0 is out of range"),
             ("[[server]]\nid = \"a\"\nlimit = { kind = \"bukcet\" }\n", "s.toml:3:18: `kind` in [limit]"),
-            ("[[server]]\nid = \"a\"\nlimit = { kind = \"bucket\", rate = 1 }\n", "s.toml:3:9: `burst` in [limit]: is missing"),
-            ("[[server]]\nid = \"a\"\nlimit = { kind = \"none\", rate = 1 }\n", "s.toml:3:26: unknown key `rate` in [limit]"),
-            ("[[server]]\nid = \"a\"\nshape = { kind = \"steps\", at = [\"1h\"] }\n", "`factor` in [shape]: is missing"),
+            (
+                "[[server]]\nid = \"a\"\nlimit = { kind = \"bucket\", rate = 1 }\n",
+                "s.toml:3:9: `burst` in [limit]: is missing",
+            ),
+            (
+                "[[server]]\nid = \"a\"\nlimit = { kind = \"none\", rate = 1 }\n",
+                "s.toml:3:26: unknown key `rate` in [limit]",
+            ),
+            (
+                "[[server]]\nid = \"a\"\nshape = { kind = \"steps\", at = [\"1h\"] }\n",
+                "`factor` in [shape]: is missing",
+            ),
             (
                 "[[server]]\nid = \"a\"\nshape = { kind = \"steps\", at = [\"2h\", \"1h\"], factor = [1, 2] }\n",
                 "s.toml:3:32: `at` in [shape]: is not in ascending order",
@@ -311,7 +326,10 @@ limit = { kind = "window", count = 60, per = "60s" }
                 "[[server]]\nid = \"a\"\nshape = { kind = \"steps\", at = [\"2h\"], factor = [1, 2] }\n",
                 "`factor` in [shape]: has not as many entries",
             ),
-            ("[[server]]\nid = \"a\"\nheaders = \"github\"\n", "s.toml:3:11: `headers` in [[server]]: \"github\" is not known"),
+            (
+                "[[server]]\nid = \"a\"\nheaders = \"github\"\n",
+                "s.toml:3:11: `headers` in [[server]]: \"github\" is not known",
+            ),
             ("[[server]\n", "s.toml:1:"),
             ("[server]\nid = \"a\"\n", "write a section [[server]] for each"),
         ] {
