@@ -20,6 +20,7 @@
 //! * [`cli`] — what can be typed; [`commands`] — the commands that need no engine.
 //! * [`headless`] — status lines when there is no terminal.
 //! * [`watch`] — what passes between the engine and whoever watches it.
+//! * [`reload`] — the configuration file, read again on request and when it changes.
 //! * [`session`] — one crawl wired together; [`signals`] — signals become requests; [`launch`] — from what was
 //!   typed to a session.
 //! * [`tui`] — the dashboard: sees snapshots, sends requests, holds nothing up.
@@ -35,6 +36,7 @@ pub mod headless;
 pub mod journal;
 pub mod launch;
 pub mod logging;
+pub mod reload;
 pub mod review;
 pub mod session;
 pub mod signals;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use url::Url;
 
+use crate::config::HostRule;
 use crate::control::{RequestKind, Verdict};
 use crate::text::Clean;
 
@@ -94,4 +95,10 @@ pub type ReplyFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 pub trait Fetch: Send + Sync {
     /// Makes one wire request (or none, if the address is refused).
     fn fetch(&self, request: FetchRequest) -> ReplyFuture;
+
+    /// Requests from now on carry the headers of these entries of the configuration; an error says why not, and
+    /// changes nothing. Whoever sends no headers has nothing to change.
+    fn set_hosts(&self, _hosts: Arc<[HostRule]>) -> Result<(), String> {
+        Ok(())
+    }
 }
