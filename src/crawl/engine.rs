@@ -17,7 +17,7 @@ mod publish;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::address::SerialParser;
 use super::exchange::Fetch;
@@ -27,6 +27,7 @@ use super::input::InputStream;
 use super::robots::Robots;
 use super::throughput::Throughput;
 use super::worker::Desk;
+use crate::archive::{Archive, ArchiveHealth};
 use crate::clock::{Clock, Wall};
 use crate::config::{CONCURRENCY_RANGE, Config};
 use crate::control::backoff::SeededJitter;
@@ -72,6 +73,8 @@ pub struct EngineParts {
     pub clock: Arc<dyn Clock>,
     /// Where everything is written.
     pub journal: Journal,
+    /// Where exchanges are kept, if they are.
+    pub archive: Option<Archive>,
     /// The URLs.
     pub inputs: InputStream,
     /// Requests of the operator and of the signals.
@@ -115,6 +118,7 @@ pub struct Engine {
     journal: Journal,
     /// Whether its writer still says how it is; when it has ended it is not asked again and again.
     journal_lives: bool,
+    archive: Option<Archive>,
     inputs: Option<InputStream>,
     more_inputs: std::collections::VecDeque<InputStream>,
     excluded: Vec<regex::Regex>,
@@ -156,11 +160,13 @@ pub struct Engine {
 impl Engine {
     /// An engine that has not begun.
     pub fn new(parts: EngineParts) -> Self {
-        let EngineParts { config, fetch, clock, journal, inputs, requests, watcher, looks, frame, seed } = parts;
+        let EngineParts { config, fetch, clock, journal, archive, inputs, requests, watcher, looks, frame, seed } =
+            parts;
         // One place for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
         let (finished_in, finished_out) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize);
         let now = clock.now();
+        let sender = archive.as_ref().map(Archive::sender);
         Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
             frontier: Frontier::default(),
@@ -168,6 +174,7 @@ impl Engine {
             robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
             journal_lives: true,
+            archive,
             inputs: Some(inputs),
             more_inputs: std::collections::VecDeque::new(),
             excluded: Vec::new(),
@@ -200,7 +207,7 @@ impl Engine {
             now,
             wall_origin: origin_of(now, clock.wall()),
             robots_gate: std::collections::HashMap::new(),
-            desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in }),
+            desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in, archive: sender }),
             config,
             clock,
         }
@@ -210,6 +217,7 @@ impl Engine {
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
+        let mut kept = self.archive.as_ref().map(Archive::health_changed);
         let mut finished = Vec::new();
         let mut more = false;
         // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
@@ -251,6 +259,7 @@ impl Engine {
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
+                () = archive_news(&mut kept) => {}
                 () = room(&self.watcher), if wants_room => {}
                 () = alarm.as_mut() => {}
             }
@@ -289,6 +298,7 @@ impl Engine {
             && self.stopped_because.is_none()
             && now >= self.local_rest
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
+            && self.archive.as_ref().is_none_or(Archive::has_room)
             && (limit == 0 || self.sent < limit)
     }
 
@@ -302,7 +312,8 @@ impl Engine {
                 let spent = limit > 0 && self.sent >= limit;
                 let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
-                idle && done && (self.journal.backlog() == 0 || !self.journal_lives)
+                let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
+                idle && done && kept && (self.journal.backlog() == 0 || !self.journal_lives)
             }
         }
     }
@@ -324,8 +335,14 @@ impl Engine {
         self.write_down(now);
         self.publish_last(now).await;
         let totals = self.totals(now);
+        let kept = match self.archive.take() {
+            Some(archive) => {
+                archive.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("archive: {error}")))
+            }
+            None => None,
+        };
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
-        RunEnd { totals, trouble: trouble.or(self.stopped_because) }
+        RunEnd { totals, trouble: trouble.or(kept).or(self.stopped_because) }
     }
 }
 
@@ -339,6 +356,18 @@ async fn room(watcher: &Option<mpsc::Sender<Arc<Snapshot>>>) {
     match watcher {
         // The place is given back at once: it was only waited for. An error means that nobody watches.
         Some(watcher) => drop(watcher.reserve().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// News of the archive; never ready if there is none, or it has ended.
+async fn archive_news(health: &mut Option<watch::Receiver<ArchiveHealth>>) {
+    match health {
+        Some(changes) => {
+            if changes.changed().await.is_err() {
+                *health = None;
+            }
+        }
         None => std::future::pending().await,
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use url::Url;
 
+use crate::archive::Capture;
 use crate::control::{RequestKind, Verdict};
 use crate::text::Clean;
 
@@ -20,7 +21,7 @@ pub struct FetchRequest {
 }
 
 /// What came back from one wire request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reply {
     /// Status, or the failure.
     pub verdict: Verdict,
@@ -47,6 +48,8 @@ pub struct Reply {
     /// The server surely did not work on it (a kept-alive connection that was closed before the first
     /// byte, a refused h2 stream): sending again takes a token, but is no attempt.
     pub unprocessed: bool,
+    /// The exchange for the archive, if it is kept and had a response.
+    pub capture: Option<Box<Capture>>,
 }
 
 impl Reply {
@@ -65,6 +68,7 @@ impl Reply {
             anomalies: Vec::new(),
             on_wire: true,
             unprocessed: false,
+            capture: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 
 use super::exchange::{Fetch, FetchRequest, Reply};
+use crate::archive::ArchiveSender;
 use crate::clock::Clock;
 use crate::control::{Mono, Outcome};
 
@@ -31,6 +32,8 @@ pub struct Desk {
     pub clock: Arc<dyn Clock>,
     /// Where workers report: room for one message of each request in flight.
     pub report: mpsc::Sender<Finished>,
+    /// Where exchanges are kept, if they are.
+    pub archive: Option<ArchiveSender>,
 }
 
 /// Makes one request and reports. One that is aborted on its way reports nothing, one that is aborted
@@ -63,8 +66,12 @@ struct Errand {
 }
 
 impl Errand {
-    fn report(&self, reply: Reply, panicked: bool) {
+    fn report(&self, mut reply: Reply, panicked: bool) {
         let done = self.desk.clock.now();
+        // Before the report: what makes its URL done later must find it in the archive's hands.
+        if let (Some(archive), Some(capture)) = (&self.desk.archive, reply.capture.take()) {
+            archive.put(capture);
+        }
         // There is room for one message of each request; the channel is closed only when the engine is gone.
         let _ = self.desk.report.try_send(Finished { ticket: self.ticket, reply, done, panicked });
     }

@@ -4,6 +4,6 @@
 mod bodies;
 mod connections;
 mod heads;
-mod kit;
+pub(crate) mod kit;
 mod redirects;
 mod refusals;

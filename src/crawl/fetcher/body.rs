@@ -15,6 +15,7 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use super::decode::{AtCap, Codings, Decoding, Limits, STACK_MAX, Stop};
 use super::failure::{self, Failure};
+use crate::archive::{Tee, Truncated};
 use crate::control::{Outcome, RequestKind};
 
 /// Decoded bytes of a robots.txt that are kept: the 512 KiB that are parsed, and one byte more, so that
@@ -59,12 +60,19 @@ pub(super) struct BodyEnd {
     pub(super) body: Bytes,
     pub(super) anomalies: Vec<String>,
     pub(super) failure: Option<Failure>,
+    /// Why not all of it was received; `None` = it was.
+    pub(super) truncated: Option<Truncated>,
 }
 
-/// Reads the body of `response` to its end, or to the end of our patience.
-pub(super) async fn read(mut response: Response, kind: RequestKind, rules: &BodyRules) -> BodyEnd {
+/// Reads the body of `response` to its end, or to the end of our patience. What is received goes into `tee`, too.
+pub(super) async fn read(
+    mut response: Response,
+    kind: RequestKind,
+    rules: &BodyRules,
+    tee: Option<&mut Tee>,
+) -> BodyEnd {
     let limits = rules.limits(kind);
-    let mut end = BodyEnd { received: 0, body: Bytes::new(), anomalies: Vec::new(), failure: None };
+    let mut end = BodyEnd { received: 0, body: Bytes::new(), anomalies: Vec::new(), failure: None, truncated: None };
     let values = response.headers().get_all(CONTENT_ENCODING);
     let codings = match Codings::parse(values.iter().map(reqwest::header::HeaderValue::as_bytes)) {
         Codings::Known(codings) => codings,
@@ -75,6 +83,7 @@ pub(super) async fn read(mut response: Response, kind: RequestKind, rules: &Body
         Codings::TooDeep => {
             let text = format!("more than {STACK_MAX} content codings on one body");
             end.failure = Some(Failure::new(Outcome::Decode, text));
+            end.truncated = Some(Truncated::Unspecified);
             return end;
         }
     };
@@ -84,7 +93,12 @@ pub(super) async fn read(mut response: Response, kind: RequestKind, rules: &Body
         && response.version() <= reqwest::Version::HTTP_11
         && !response.headers().contains_key(reqwest::header::TRANSFER_ENCODING);
     let mut decoding = Decoding::new(&codings, limits);
-    let stop = pump(&mut response, &mut decoding, &mut end, rules).await;
+    let stop = pump(&mut response, &mut decoding, &mut end, rules, tee).await;
+    if let Err(early) = &stop
+        && announced != Some(end.received)
+    {
+        end.truncated = early.truncated(is_close_delimited);
+    }
     if decoding.has_garbage() {
         end.anomalies.push(String::from("bytes after the end of the compressed data"));
     }
@@ -111,12 +125,26 @@ enum Early {
     Wire(Failure),
 }
 
+impl Early {
+    /// Why not all of the body was received, in the archive's words; `None` = it was, and is only not what it says.
+    fn truncated(&self, is_close_delimited: bool) -> Option<Truncated> {
+        match self {
+            Self::Decode(Stop::Cut | Stop::TooLarge(_) | Stop::Ratio) => Some(Truncated::Length),
+            Self::Decode(Stop::Truncated) => is_close_delimited.then_some(Truncated::Disconnect),
+            Self::Decode(Stop::Broken(_)) => Some(Truncated::Unspecified),
+            Self::Wire(Failure { outcome: Outcome::Timeout, .. }) => Some(Truncated::Time),
+            Self::Wire(_) => Some(Truncated::Disconnect),
+        }
+    }
+}
+
 /// Moves bytes from the wire through the codings.
 async fn pump(
     response: &mut Response,
     decoding: &mut Decoding,
     end: &mut BodyEnd,
     rules: &BodyRules,
+    mut tee: Option<&mut Tee>,
 ) -> Result<(), Early> {
     let mut clocks = Clocks::default();
     loop {
@@ -128,6 +156,9 @@ async fn pump(
         let Some(chunk) = chunk.map_err(|error| Early::Wire(failure::in_body(&error)))? else { break };
         end.received = end.received.saturating_add(chunk.len() as u64);
         clocks.in_window += chunk.len() as u128;
+        if let Some(tee) = &mut tee {
+            tee.push(&chunk).await.map_err(|error| Early::Wire(unspooled(&error)))?;
+        }
         let mut turn = decoding.decoded();
         for slice in chunk.chunks(SLICE) {
             decoding.push(slice).map_err(Early::Decode)?;
@@ -181,6 +212,11 @@ impl Clocks {
             }
         }
     }
+}
+
+/// Our own disk's trouble is not the host's.
+pub(super) fn unspooled(error: &std::io::Error) -> Failure {
+    Failure::new(Outcome::Local, format!("the body cannot be kept: {error}"))
 }
 
 /// What a body is called that could not be decoded.
