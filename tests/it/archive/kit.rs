@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawldeck::archive::head;
-use crawldeck::archive::spool::Spool;
-use crawldeck::archive::{Archive, ArchiveOptions, Capture, Keep, ResponseHead, Room, Truncated};
+use crawldeck::archive::spool::{Beyond, Spool};
+use crawldeck::archive::{Archive, ArchiveOptions, Capture, Keep, ResponseHead, Room, Tee, Truncated};
 use crawldeck::clock::{SystemClock, Wall};
 use crawldeck::control::RequestKind;
 use crawldeck::crawl::exchange::{Fetch, FetchRequest, Reply};
@@ -103,4 +103,23 @@ pub(crate) fn cut(mut capture: Box<Capture>, reason: Truncated) -> Box<Capture> 
     capture.truncated = Some(reason);
     capture.is_sound = false;
     capture
+}
+
+/// A response with a body in a file.
+pub(crate) async fn filed(room: &Arc<Room>, url: &str, body: &[u8]) -> Box<Capture> {
+    let mut tee = Tee::new(Arc::clone(room), Beyond::File);
+    for chunk in body.chunks(10_000) {
+        tee.push(chunk).await.expect("spooled");
+    }
+    let mut capture = capture(url, 200, &[], b"");
+    capture.body = tee.end().await.expect("spooled");
+    capture
+}
+
+/// Bytes that do not compress.
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut bytes = vec![0; length];
+    random.fill(&mut bytes);
+    bytes
 }

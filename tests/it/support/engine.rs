@@ -221,6 +221,15 @@ impl Crawl {
     pub(crate) async fn run(self) -> Ended {
         self.start().end().await
     }
+
+    /// The same; the run folder stays as long as the guard.
+    pub(crate) async fn run_and_keep(self) -> (Ended, tempfile::TempDir) {
+        let mut running = self.start();
+        let end = running.wait().await;
+        let ended = running.read(end).await;
+        let empty = tempfile::tempdir().expect("a folder");
+        (ended, std::mem::replace(&mut running.dir, empty))
+    }
 }
 
 /// What the watcher has seen.
