@@ -2,7 +2,7 @@
 //! what a failure is called.
 
 mod bodies;
-mod connections;
+pub(crate) mod connections;
 mod heads;
 pub(crate) mod kit;
 mod redirects;

@@ -1,12 +1,15 @@
 //! Real exchanges over sockets, as they stand in the archive.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crawldeck::control::{Outcome, RequestKind};
+use crawldeck::crawl::fetcher::{FetcherOptions, HttpFetcher};
 
 use super::kit::{Kept, WARC};
-use crate::fetch::kit::{assert_failed, assert_status};
-use crate::support::raw_server::{RawServer, Step, answer, response, write};
+use crate::fetch::connections::{h2_ok, h2_server, trusting};
+use crate::fetch::kit::{AGENT, assert_failed, assert_status, clock, network, rule};
+use crate::support::raw_server::{Identity, RawServer, Step, answer, response, write};
 use crate::support::warc::Record;
 
 /// One response of a server, fetched as a page: its records.
@@ -169,6 +172,23 @@ async fn what_is_whole_on_the_wire_is_not_called_truncated() {
         assert_eq!(records[1].field("WARC-Truncated"), None, "{headers}");
         assert_eq!(records[1].message().1, body);
     }
+    // What comes after it turned out to be broken is kept, too.
+    let chunks = |last: &str| {
+        let broken = "18\r\n\x1f\u{8}is not compressed data";
+        let head = "HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\nTransfer-Encoding: chunked\r\n\r\n";
+        vec![
+            Step::Request,
+            write(format!("{head}{broken}")),
+            Step::Pause(Duration::from_millis(100)),
+            write(format!("\r\n4\r\nrest\r\n{last}")),
+        ]
+    };
+    for (last, reason) in [("0\r\n\r\n", None), ("9\r\nxy", Some("disconnect"))] {
+        let (records, _) = kept(chunks(last)).await;
+        assert_eq!(records[1].field("WARC-Truncated"), reason);
+        assert!(records[1].message().1.starts_with(b"\x1f\x08is not compressed"));
+        assert!(String::from_utf8_lossy(records[1].message().1).contains("rest"));
+    }
     let (records, _) = kept(answer("HTTP/1.1 200 OK\r\n\r\nuntil the connection closes")).await;
     assert_eq!(records[1].field("WARC-Truncated"), None);
     assert_eq!(records[1].message().1, b"until the connection closes");
@@ -216,4 +236,37 @@ async fn a_body_that_cannot_be_spooled_is_our_own_trouble_and_is_asked_for_again
     let (records, _) = kept.close();
     assert_eq!(kinds(&records), ["warcinfo", "response", "request", "metadata"]);
     assert_eq!(records[1].message().1.len(), 600 << 10);
+}
+
+#[tokio::test]
+async fn over_http_2_the_head_is_written_as_http_1_1_and_the_record_says_so() {
+    let identity = Identity::new("tls.test");
+    let server = h2_server(&identity, vec![vec![Step::H2Requests(1), h2_ok(1)]]).await;
+    let (_folder, network) = trusting(&identity, &server);
+    let kept = Kept::new(WARC);
+    let fetcher = kept.fetcher(|own| *own = network);
+    assert_status(&kept.get(&fetcher, "https://tls.test/a?b", RequestKind::Page).await, 200);
+    let (records, _dir) = kept.close();
+    let [_, answer, asked, _] = &records[..] else { panic!("four records") };
+    assert_eq!(answer.need("WARC-Protocol"), "h2");
+    assert_eq!(answer.need("WARC-Target-URI"), "https://tls.test/a?b");
+    assert!(answer.message().0.starts_with("HTTP/1.1 200 OK\r\n"), "{}", answer.message().0);
+    let head = String::from_utf8_lossy(&asked.block).into_owned();
+    assert!(head.starts_with("GET /a?b HTTP/1.1\r\n") && head.contains("host: tls.test"), "{head}");
+}
+
+#[tokio::test]
+async fn case_130_no_bound_header_and_no_password_is_in_the_archive() {
+    let server = RawServer::start(vec![answer(response("200 OK", "", "a page"))]).await;
+    let kept = Kept::new(WARC);
+    let options = FetcherOptions { keep: Some(Arc::clone(&kept.room)), ..FetcherOptions::default() };
+    let rules = Arc::new([rule("127.0.0.1:*", "X-Api-Key", "canary")]);
+    let fetcher = HttpFetcher::with_options(&network(), AGENT, rules, clock(), options).expect("a fetcher");
+    assert_status(&kept.get(&fetcher, server.url("/").as_str(), RequestKind::Page).await, 200);
+    assert!(server.requests()[0].contains("canary"), "it was sent");
+    let (records, _dir) = kept.close();
+    assert!(String::from_utf8_lossy(&records[2].block).contains("x-api-key: (not recorded)"));
+    for record in &records {
+        assert!(!String::from_utf8_lossy(&record.block).contains("canary"), "{record:?}");
+    }
 }
