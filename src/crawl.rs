@@ -10,6 +10,8 @@ pub mod frontier;
 pub mod hosts;
 pub mod input;
 pub mod job;
+pub mod links;
 pub mod robots;
+pub mod scope;
 pub mod throughput;
 pub mod worker;

@@ -8,6 +8,7 @@
 //! journal's backlog (granting stops above it), and the bounded channels in and out.
 
 mod change;
+mod discover;
 mod dispatch;
 mod finish;
 mod focus;
@@ -24,7 +25,9 @@ use super::exchange::Fetch;
 use super::frontier::Frontier;
 use super::hosts::Hosts;
 use super::input::InputStream;
+use super::links;
 use super::robots::Robots;
+use super::scope::Scope;
 use super::throughput::Throughput;
 use super::worker::Desk;
 use crate::clock::{Clock, Wall};
@@ -118,6 +121,11 @@ pub struct Engine {
     inputs: Option<InputStream>,
     more_inputs: std::collections::VecDeque<InputStream>,
     excluded: Vec<regex::Regex>,
+    /// Which links belong to the crawl, and how they are gathered.
+    scope: Scope,
+    links: Arc<links::Rules>,
+    /// Links are left out for want of room, and that was said.
+    crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
     finished_out: mpsc::Receiver<Finished>,
     in_flight: dispatch::InFlight,
@@ -171,6 +179,9 @@ impl Engine {
             inputs: Some(inputs),
             more_inputs: std::collections::VecDeque::new(),
             excluded: Vec::new(),
+            scope: Scope::new(&config.crawl),
+            links: Arc::new(link_rules(&config)),
+            crowded: false,
             requests: Some(requests),
             finished_out,
             in_flight: dispatch::InFlight::default(),
@@ -326,6 +337,16 @@ impl Engine {
         let totals = self.totals(now);
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
         RunEnd { totals, trouble: trouble.or(self.stopped_because) }
+    }
+}
+
+/// How links are gathered, by the configuration.
+fn link_rules(config: &Config) -> links::Rules {
+    let agent = super::robots::parse::product_token(config.crawl.user_agent.as_bytes());
+    links::Rules {
+        obey: config.crawl.respect_robots,
+        agent: String::from_utf8_lossy(agent).into_owned(),
+        exclude: config.crawl.exclude.clone(),
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use url::Url;
 
+use super::links::{Found, Rules};
 use crate::control::{RequestKind, Verdict};
 use crate::text::Clean;
 
@@ -17,6 +19,8 @@ pub struct FetchRequest {
     pub url: Url,
     /// What for: decides the body cap and whether the body is kept.
     pub kind: RequestKind,
+    /// How links are gathered from the body, if they are.
+    pub links: Option<Arc<Rules>>,
 }
 
 /// What came back from one wire request.
@@ -32,8 +36,10 @@ pub struct Reply {
     pub location: Option<Result<Url, Clean>>,
     /// Bytes of the body as received.
     pub received: u64,
-    /// The decoded body, for robots and sitemaps; empty for pages.
+    /// The decoded body, for robots and sitemaps; empty for pages, and where links were gathered.
     pub body: Bytes,
+    /// What the body led to, if that was asked for.
+    pub found: Option<Box<Found>>,
     /// `Cache-Control: max-age` of the response, if any.
     pub max_age: Option<Duration>,
     /// Whether the response set a cookie (a redirect back to the same URL is then no loop).
@@ -59,6 +65,7 @@ impl Reply {
             location: None,
             received: 0,
             body: Bytes::new(),
+            found: None,
             max_age: None,
             cookie_changed: false,
             error: Some(error.into()),

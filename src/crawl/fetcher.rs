@@ -17,6 +17,7 @@ pub mod guard;
 mod head;
 mod headers;
 pub mod resolve;
+mod search;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -177,7 +178,7 @@ struct Wire {
 
 impl Wire {
     async fn exchange(&self, request: FetchRequest) -> Reply {
-        let FetchRequest { url, kind } = request;
+        let FetchRequest { url, kind, links } = request;
         if let Some(failure) = self.refuse(&url) {
             return failed(failure);
         }
@@ -200,17 +201,18 @@ impl Wire {
             self.remember(ends);
         }
         let mut reply = self.read_head(&url, &response, &mut anomalies);
+        let wanted = links.and_then(|rules| search::begin(&url, kind, response.status(), response.headers(), rules));
         if let Verdict::Status(status) = reply.verdict {
             if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
                 // The hold begins with the head: a body that drips must not keep it from the scheduler. What is
                 // there already is taken; else the connection goes with the rest.
-                let reading = body::read(response, kind, &self.rules);
+                let reading = body::read(response, kind, &self.rules, None);
                 match tokio::time::timeout(Duration::ZERO, reading).await {
                     Ok(end) => take_body(&mut reply, status, end, &mut anomalies),
                     Err(_) => anomalies.push(String::from("the refusal's body was not waited for")),
                 }
             } else {
-                let end = body::read(response, kind, &self.rules).await;
+                let end = body::read(response, kind, &self.rules, wanted).await;
                 take_body(&mut reply, status, end, &mut anomalies);
             }
         }
@@ -271,6 +273,7 @@ impl Wire {
             location: None,
             received: 0,
             body: Bytes::new(),
+            found: None,
             max_age: head::max_age(headers),
             cookie_changed: false,
             error: None,
@@ -328,6 +331,7 @@ impl Wire {
 fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<String>) {
     reply.received = end.received;
     reply.body = end.body;
+    reply.found = end.found;
     anomalies.extend(end.anomalies);
     if let Some(Err(reason)) = &reply.location {
         reply.verdict = Verdict::Failed(Outcome::RedirectNotFollowed);

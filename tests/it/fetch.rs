@@ -5,5 +5,6 @@ mod bodies;
 mod connections;
 mod heads;
 mod kit;
+mod links;
 mod redirects;
 mod refusals;

@@ -172,7 +172,8 @@ impl Engine {
             }
         }
         let wait_ms = now.secs_since(job.due) * 1e3;
-        let request = FetchRequest { url: url.clone(), kind };
+        let links = self.wants_links(&job).then(|| self.links.clone());
+        let request = FetchRequest { url: url.clone(), kind, links };
         let ticket = self.in_flight.ticket();
         let task = tokio::spawn(worker::run(self.desk.clone(), ticket, request));
         self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, task });
