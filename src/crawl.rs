@@ -14,4 +14,5 @@ pub mod links;
 pub mod robots;
 pub mod scope;
 pub mod throughput;
+pub mod traps;
 pub mod worker;

@@ -29,6 +29,7 @@ use super::links;
 use super::robots::Robots;
 use super::scope::Scope;
 use super::throughput::Throughput;
+use super::traps::Traps;
 use super::worker::Desk;
 use crate::clock::{Clock, Wall};
 use crate::config::{CONCURRENCY_RANGE, Config};
@@ -124,6 +125,7 @@ pub struct Engine {
     /// Which links belong to the crawl, and how they are gathered.
     scope: Scope,
     links: Arc<links::Rules>,
+    traps: Traps,
     /// Links are left out for want of room, and that was said.
     crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
@@ -181,6 +183,7 @@ impl Engine {
             excluded: Vec::new(),
             scope: Scope::new(&config.crawl),
             links: Arc::new(link_rules(&config)),
+            traps: Traps::default(),
             crowded: false,
             requests: Some(requests),
             finished_out,
@@ -327,6 +330,9 @@ impl Engine {
             self.finish_late(now, one);
         }
         self.requeue_in_flight(now);
+        if self.phase == Phase::Running && self.frontier.pending() == 0 {
+            self.skip_parked();
+        }
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);
         if finished {
             self.phase = Phase::Finished;

@@ -25,6 +25,8 @@ pub struct Job {
     pub unprocessed: u8,
     /// Links from an input to here, the shortest way that was found first; of a sitemap: indexes above it.
     pub depth: u32,
+    /// Steps within the pattern of its page, as `traps` counts them.
+    pub run: u16,
     /// What only some jobs have.
     pub more: Option<Box<More>>,
 }
@@ -49,7 +51,7 @@ pub struct More {
 impl Job {
     /// A page of the crawl.
     pub fn page(url: &Url, due: Mono) -> Self {
-        Self { url: url.as_str().into(), due, failures: 0, unprocessed: 0, depth: 0, more: None }
+        Self { url: url.as_str().into(), due, failures: 0, unprocessed: 0, depth: 0, run: 0, more: None }
     }
 
     /// The robots.txt of `authority`.
@@ -116,7 +118,7 @@ impl Job {
             return Err(HopError::Loop);
         }
         more.hops += 1;
-        Ok(Self { depth: self.depth, more: Some(Box::new(more)), ..Self::page(target, due) })
+        Ok(Self { depth: self.depth, run: self.run, more: Some(Box::new(more)), ..Self::page(target, due) })
     }
 }
 

@@ -7,3 +7,4 @@ mod robots;
 mod scenes;
 mod steering;
 mod throttling;
+mod traps;

@@ -41,6 +41,7 @@ impl Engine {
             }
             Change::Add(what) => self.add(&what),
             Change::Exclude(pattern) => self.exclude(&pattern),
+            Change::Allow(pattern) => self.allow(&pattern),
             Change::Concurrency(wanted) => self.set_concurrency(wanted),
         }
     }
@@ -105,10 +106,38 @@ impl Engine {
         for host in hosts {
             self.sync_all(host);
         }
+        let parked = self.traps.take(|parked| regex.is_match(&parked.url));
+        for parked in &parked {
+            self.skip(Some(parked.host), &parked.url, &why);
+            self.tell_held_back(parked.host);
+        }
         self.excluded.push(regex);
-        let count = Value::Number(removed.len() as f64);
+        let count = removed.len() + parked.len();
+        let removed = format!("{why}: {count} queued URLs removed; what is in flight ends");
+        let count = Value::Number(count as f64);
         self.event(Who::Operator, None, What::Exclude, Value::Text(pattern.to_owned()), count, &why, None);
-        Ok(format!("{why}: {} queued URLs removed; what is in flight ends", removed.len()))
+        Ok(removed)
+    }
+
+    /// What matches is no trap: what is held back of it goes, and a domain of that name may have more hosts.
+    fn allow(&mut self, pattern: &str) -> Result<String, String> {
+        if self.traps.allowed() >= EXCLUDES_MAX {
+            return Err(format!("not allowed: there are {EXCLUDES_MAX} patterns already"));
+        }
+        let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
+        let domains = self.scope.forgive(|domain| regex.is_match(domain));
+        let freed = self.traps.allow(regex);
+        let count = freed.len();
+        for parked in freed {
+            self.release(parked);
+        }
+        let mut why = format!("allowed {pattern}: {count} URLs let go");
+        if domains > 0 {
+            why.push_str(&format!(", {domains} domains may have more hosts"));
+        }
+        let count = Value::Number(count as f64);
+        self.event(Who::Operator, None, What::Allow, Value::Text(pattern.to_owned()), count, &why, None);
+        Ok(why)
     }
 
     fn set_concurrency(&mut self, wanted: u32) -> Result<String, String> {

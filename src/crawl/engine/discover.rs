@@ -13,6 +13,7 @@ use crate::crawl::frontier::Admission;
 use crate::crawl::job::Job;
 use crate::crawl::links::{Found, Link};
 use crate::crawl::scope::NewHost;
+use crate::crawl::traps::{Candidate, Origin, Parked, Suspicion, Verdict};
 use crate::text::Clean;
 
 /// Sitemap indexes inside of sitemap indexes.
@@ -42,7 +43,7 @@ impl Engine {
     }
 
     /// Takes what the answer to `job` led to.
-    pub(super) fn discover(&mut self, host: HostId, job: &Job, found: Found) {
+    pub(super) fn discover(&mut self, host: HostId, page: &Url, job: &Job, found: Found) {
         let Found { links, sitemaps, left_out, note, .. } = found;
         if left_out > 0 && note.is_none() {
             self.odd(host, &job.url, &format!("{left_out} links of the page are left out: it has too many"));
@@ -52,9 +53,14 @@ impl Engine {
         }
         let of_sitemap = job.kind() == RequestKind::Sitemap;
         let depth = if of_sitemap { 1 } else { job.depth.saturating_add(1) };
+        let origin = Origin::new(page, job.run);
         let mut touched = Vec::new();
         for Link { url, fingerprint } in links {
-            if let Some(lane) = self.discover_one(&url, fingerprint, |now| Job { depth, ..Job::page(&url, now) }) {
+            if !self.scope.takes(&url) || self.excluded.iter().any(|pattern| pattern.is_match(url.as_str())) {
+                continue;
+            }
+            let job = Job { depth, ..Job::page(&url, self.now) };
+            if let Some(lane) = self.enter(&url, fingerprint, job, (!of_sitemap).then_some(&origin)) {
                 self.touch(&mut touched, lane);
             }
         }
@@ -93,31 +99,20 @@ impl Engine {
     /// A sitemap lies where the site says, on another host too; that each is read once ends every circle.
     fn discover_sitemaps(&mut self, sitemaps: Vec<Link>, depth: u32, touched: &mut Vec<(HostId, Lane)>) {
         for Link { url, fingerprint } in sitemaps {
-            if let Some(lane) = self.enter(&url, fingerprint, |now| Job::sitemap(&url, depth, now)) {
+            let job = Job::sitemap(&url, depth, self.now);
+            if let Some(lane) = self.enter(&url, fingerprint, job, None) {
                 self.touch(touched, lane);
             }
         }
     }
 
-    /// One link of many. Where it was queued, if it was.
-    fn discover_one(
-        &mut self,
-        url: &Url,
-        fingerprint: u128,
-        job: impl FnOnce(crate::control::Mono) -> Job,
-    ) -> Option<(HostId, Lane)> {
-        if !self.scope.takes(url) || self.excluded.iter().any(|pattern| pattern.is_match(url.as_str())) {
-            return None;
-        }
-        self.enter(url, fingerprint, job)
-    }
-
-    /// A URL that was found enters the frontier, if it is new.
+    /// A URL that was found enters the frontier, if it is new; on the page `origin`, if on one.
     fn enter(
         &mut self,
         url: &Url,
         fingerprint: u128,
-        job: impl FnOnce(crate::control::Mono) -> Job,
+        mut job: Job,
+        origin: Option<&Origin<'_>>,
     ) -> Option<(HostId, Lane)> {
         if !self.frontier.has_room() {
             self.crowded();
@@ -137,11 +132,55 @@ impl Engine {
             self.skip(Some(host), url.as_str(), super::SPENT);
             return None;
         }
+        job.run = origin.map_or(0, |origin| origin.step(url));
+        if job.kind() != RequestKind::Sitemap && self.is_held_back(url, host, &job) {
+            return None;
+        }
         self.hosts.note_scheme(host, url);
         let lane = self.hosts.lane(host, url, &self.config);
-        let job = job(self.now);
         self.frontier.push(host, lane, job);
         Some((host, lane))
+    }
+
+    /// Whether a URL looks like one of a trap; then it waits for the operator.
+    fn is_held_back(&mut self, url: &Url, host: HostId, job: &Job) -> bool {
+        let candidate = Candidate { url, host, run: job.run, depth: job.depth };
+        let Verdict::Held(suspicion) = self.traps.judge(candidate) else { return false };
+        if let Some(Suspicion { why, pattern }) = suspicion {
+            let why = format!("TRAP? {why}: held back until you say `:allow {pattern}` or `:exclude {pattern}`");
+            self.odd(host, url.as_str(), &why);
+        }
+        self.tell_held_back(host);
+        true
+    }
+
+    /// Tells the controller how many URLs of a host are held back: more than none is a concern.
+    pub(super) fn tell_held_back(&mut self, host: HostId) {
+        let urls = self.traps.held(host);
+        self.controller.set_held_back(host, urls);
+    }
+
+    /// A URL that was held back may go.
+    pub(super) fn release(&mut self, parked: Parked) {
+        let Parked { url, host, depth, .. } = parked;
+        self.tell_held_back(host);
+        let Ok(url) = Url::parse(&url) else { return };
+        if self.is_spent(host) {
+            self.skip(Some(host), url.as_str(), super::SPENT);
+            return;
+        }
+        self.hosts.note_scheme(host, &url);
+        let lane = self.hosts.lane(host, &url, &self.config);
+        let job = Job { depth, ..Job::page(&url, self.now) };
+        self.frontier.push(host, lane, job);
+        self.sync(host, lane);
+    }
+
+    /// The crawl is done but for what nobody allowed.
+    pub(super) fn skip_parked(&mut self) {
+        for Parked { url, host, .. } in self.traps.take(|_| true) {
+            self.skip(Some(host), &url, "held back as a trap, and not allowed until the end");
+        }
     }
 
     /// The host of a link, made known if its domain has room for one more.
@@ -152,7 +191,10 @@ impl Engine {
         if let NewHost::TooMany { domain, refused } = self.scope.meet(url) {
             if refused == 1 {
                 let most = crate::crawl::scope::HOSTS_PER_DOMAIN;
-                let why = format!("links lead to more than {most} hosts of {domain}: further ones are left out");
+                let why = format!(
+                    "TRAP? links lead to more than {most} hosts of {domain}: further ones are left out until you say \
+                     `:allow {domain}`"
+                );
                 self.event(Who::System, None, What::Anomaly, Value::None, Value::None, &why, Some(url.as_str()));
             }
             return None;
