@@ -1,6 +1,7 @@
 //! Links are gathered while a body streams: compressed, charset and all; and the body is not kept.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_compression::tokio::write::GzipEncoder;
 use crawldeck::control::{Outcome, RequestKind};
@@ -9,7 +10,7 @@ use crawldeck::crawl::links::Rules;
 use tokio::io::AsyncWriteExt as _;
 
 use super::kit::{assert_failed, assert_status, fetcher, network};
-use crate::support::raw_server::{RawServer, answer, response};
+use crate::support::raw_server::{RawServer, Step, answer, response, write};
 
 const MIB: usize = 1024 * 1024;
 
@@ -71,5 +72,24 @@ async fn case_66_a_gz_sitemap_is_undone_whatever_its_headers_say_and_a_bomb_is_c
         let reply = reply_to("", &body, RequestKind::Sitemap).await;
         assert_eq!(paths(&reply), ["h.example/a"]);
         assert!(!reply.anomalies.is_empty() || reply.error.is_some(), "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn row_02_a_page_and_a_sitemap_without_end_are_read_up_to_their_cap() {
+    for (kind, piece) in [(RequestKind::Page, "<p><a href=/x>x</a>"), (RequestKind::Sitemap, "http://h.example/a\n")] {
+        let head = write("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n");
+        let piece = piece.repeat(4_096 / piece.len());
+        let endless = Step::Forever(piece.into_bytes(), Duration::ZERO);
+        let server = RawServer::start(vec![vec![Step::Request, head, endless]]).await;
+        let rules = Rules { obey: true, ..Rules::default() };
+        let url = server.url("/").as_str().parse().expect("URL");
+        let reply = fetcher(&network()).fetch(FetchRequest { url, kind, links: Some(Arc::new(rules)) }).await;
+        server.was_cut().await;
+        assert!(reply.received <= 2 * MIB as u64, "{}", reply.received);
+        assert_eq!(
+            reply.found.expect("it was searched").links.len(),
+            1 + usize::from(kind == RequestKind::Sitemap) * 49_999
+        );
     }
 }
