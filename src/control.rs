@@ -22,6 +22,7 @@ pub mod operator;
 pub mod outcome;
 pub mod policy;
 pub mod retry_after;
+mod site;
 pub mod snapshot;
 mod sweep;
 mod tell;

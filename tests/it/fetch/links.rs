@@ -26,7 +26,8 @@ async fn reply_to(headers: &str, body: &[u8], kind: RequestKind) -> Reply {
     let server = RawServer::start(vec![answer(response("200 OK", headers, body))]).await;
     let rules = Rules { obey: true, agent: "crawldeck-test".into(), ..Rules::default() };
     let url = server.url("/dir/page");
-    let request = FetchRequest { url: url.as_str().parse().expect("URL"), kind, links: Some(Arc::new(rules)) };
+    let request =
+        FetchRequest { url: url.as_str().parse().expect("URL"), kind, links: Some(Arc::new(rules)), listener: None };
     fetcher(&network()).fetch(request).await
 }
 
@@ -84,7 +85,8 @@ async fn row_02_a_page_and_a_sitemap_without_end_are_read_up_to_their_cap() {
         let server = RawServer::start(vec![vec![Step::Request, head, endless]]).await;
         let rules = Rules { obey: true, ..Rules::default() };
         let url = server.url("/").as_str().parse().expect("URL");
-        let reply = fetcher(&network()).fetch(FetchRequest { url, kind, links: Some(Arc::new(rules)) }).await;
+        let reply =
+            fetcher(&network()).fetch(FetchRequest { url, kind, links: Some(Arc::new(rules)), listener: None }).await;
         server.was_cut().await;
         assert!(reply.received <= 2 * MIB as u64, "{}", reply.received);
         assert_eq!(
