@@ -25,7 +25,7 @@ pub struct Job {
     pub unprocessed: u8,
     /// Links from an input to here, the shortest way that was found first; of a sitemap: indexes above it.
     pub depth: u32,
-    /// Steps within the pattern of its page, as `traps` counts them.
+    /// Steps since the last new pattern, as `traps` counts them.
     pub run: u16,
     /// What only some jobs have.
     pub more: Option<Box<More>>,

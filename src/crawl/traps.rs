@@ -4,10 +4,10 @@
 //! The pattern of a URL is its host and path with numbers and ids made one (`/cal/2026/12` is `/cal/N/N`) and
 //! repeated segments once. Three signs, each by itself:
 //!
-//! * **A run.** A link to the pattern of the page that it stands on is a step; so many steps from where the
-//!   pattern was entered is a run. Calendars and paths that grow make runs without end, a hundred thousand
-//!   articles that link to each other do not: most are a few steps away. URLs more than [`RUN_FREE`] steps in count
-//!   against [`RUN_BUDGET`].
+//! * **A run.** A link to a pattern that is known is a step; the steps since the last new one are a run. Calendars
+//!   make runs without end, alone or in turns with other patterns; a hundred thousand articles that link to each
+//!   other do not: most are a few steps away. URLs after more than [`RUN_FREE`] steps count against the
+//!   [`RUN_BUDGET`] of their pattern.
 //! * **Growth.** A path that repeats a segment more than [`REPEATS_MAX`] times, or has more than
 //!   [`SEGMENTS_MAX`], counts against [`GROWTH_BUDGET`].
 //! * **Sessions.** A URL that is known but for the value of a session's parameter (a usual name, or an id's look
@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::control::HostId;
 
-/// Steps within one pattern that cost nothing.
+/// Steps in a row that cost nothing.
 pub const RUN_FREE: u16 = 32;
 /// URLs of one pattern beyond that.
 pub const RUN_BUDGET: u32 = 256;
@@ -42,6 +42,8 @@ const ID_PAGES: u32 = 16;
 pub const PARKED_PER_TRAP: usize = 1_000;
 /// URLs that all traps keep.
 pub const PARKED_MAX: usize = 100_000;
+/// Patterns that are known, 16 bytes each; further ones count as known, too.
+pub const SHAPES_MAX: usize = 1_000_000;
 /// Patterns that are counted; URLs of further ones are not judged.
 pub const METERS_MAX: usize = 1_000_000;
 /// Pages without their session that are remembered, 16 bytes each; further ones are not judged.
@@ -71,7 +73,7 @@ pub struct Candidate<'a> {
     pub url: &'a Url,
     /// Whose URL it is.
     pub host: HostId,
-    /// Steps within the pattern of its page so far.
+    /// The run of the page that it stands on.
     pub run: u16,
     /// How deep it is, to be kept with it.
     pub depth: u32,
@@ -80,8 +82,8 @@ pub struct Candidate<'a> {
 /// What becomes of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It enters the frontier.
-    Enters,
+    /// It enters the frontier, with this run.
+    Enters(u16),
     /// It is held back, for this reason if it is the first of its trap.
     Held(Option<Suspicion>),
 }
@@ -103,8 +105,6 @@ pub struct Parked {
     /// Whose URL it is.
     pub host: HostId,
     /// As in [`Candidate`].
-    pub run: u16,
-    /// As in [`Candidate`].
     pub depth: u32,
 }
 
@@ -119,6 +119,7 @@ struct Meter {
 /// The traps of a crawl.
 #[derive(Debug, Default)]
 pub struct Traps {
+    shapes: HashSet<u64>,
     meters: HashMap<u64, Meter>,
     bare: HashSet<u128>,
     /// By the key of the meter that ran out.
@@ -140,23 +141,25 @@ impl Traps {
     /// Judges a URL that is new. What is held is parked here.
     pub fn judge(&mut self, candidate: Candidate<'_>) -> Verdict {
         if self.allowed.iter().any(|pattern| pattern.is_match(candidate.url.as_str())) {
-            return Verdict::Enters;
+            return Verdict::Enters(0);
         }
-        let Some(sign) = self.sign(&candidate) else { return Verdict::Enters };
+        let run = self.run(&candidate);
+        let candidate = Candidate { run, ..candidate };
+        let Some(sign) = self.sign(&candidate) else { return Verdict::Enters(run) };
         if self.meters.len() >= METERS_MAX && !self.meters.contains_key(&sign.key) {
-            return Verdict::Enters;
+            return Verdict::Enters(run);
         }
         let meter = self.meters.entry(sign.key).or_default();
         meter.count = meter.count.saturating_add(1);
         if meter.count <= sign.budget {
-            return Verdict::Enters;
+            return Verdict::Enters(run);
         }
         let first = meter.count == sign.budget + 1;
         let held = self.held.entry(sign.key).or_default();
         if held.len() < PARKED_PER_TRAP && self.parked < PARKED_MAX {
             self.parked += 1;
-            let Candidate { url, host, run, depth } = candidate;
-            held.push(Parked { url: url.as_str().into(), host, run, depth });
+            let Candidate { url, host, depth, .. } = candidate;
+            held.push(Parked { url: url.as_str().into(), host, depth });
         }
         let count = self.by_host.entry(candidate.host).or_default();
         *count = count.saturating_add(1);
@@ -207,8 +210,15 @@ impl Traps {
         taken
     }
 
+    /// Steps since the last new pattern.
+    fn run(&mut self, candidate: &Candidate<'_>) -> u16 {
+        let key = xxh3_64(format!("{} {}", candidate.host.0, shape(candidate.url)).as_bytes());
+        let new = self.shapes.len() < SHAPES_MAX && self.shapes.insert(key);
+        if new { 0 } else { candidate.run.saturating_add(1) }
+    }
+
     fn sign(&mut self, candidate: &Candidate<'_>) -> Option<Sign> {
-        self.session(candidate).or_else(|| growth(candidate)).or_else(|| run(candidate))
+        self.session(candidate).or_else(|| growth(candidate)).or_else(|| long_run(candidate))
     }
 
     /// Counts the URL's session, if it has one and the page is known without it.
@@ -282,7 +292,7 @@ fn growth(candidate: &Candidate<'_>) -> Option<Sign> {
 }
 
 /// A long run.
-fn run(candidate: &Candidate<'_>) -> Option<Sign> {
+fn long_run(candidate: &Candidate<'_>) -> Option<Sign> {
     if candidate.run <= RUN_FREE {
         return None;
     }
@@ -295,34 +305,13 @@ fn run(candidate: &Candidate<'_>) -> Option<Sign> {
     });
     let path = path.collect::<Vec<_>>().join("/");
     let pattern = format!("^https?://{}{path}", host_pattern(candidate.url));
-    let why = format!("pages like this lead on to pages like this, more than {RUN_FREE} times in a row");
+    let why = format!("known kinds of pages lead on to known kinds of pages, more than {RUN_FREE} times in a row");
     Some(Sign { key, budget: RUN_BUDGET, suspicion: Suspicion { why, pattern } })
 }
 
 /// Stands for any number, and for any id, in a shape; neither can be in a URL's path.
 const ONE_NUMBER: char = '\u{1}';
 const ONE_ID: &str = "\u{2}";
-
-/// A page whose links are looked at.
-#[derive(Debug)]
-pub struct Origin<'a> {
-    page: &'a Url,
-    shape: String,
-    run: u16,
-}
-
-impl<'a> Origin<'a> {
-    /// A page that is `run` steps within its pattern.
-    pub fn new(page: &'a Url, run: u16) -> Self {
-        Self { page, shape: shape(page), run }
-    }
-
-    /// The steps within its pattern that a link to `url` has behind it.
-    pub fn step(&self, url: &Url) -> u16 {
-        let same = self.page.host_str() == url.host_str() && self.shape == shape(url);
-        if same { self.run.saturating_add(1) } else { 0 }
-    }
-}
 
 /// The path with numbers and ids made one, and each segment once.
 fn shape(url: &Url) -> String {
@@ -395,14 +384,19 @@ mod tests {
         traps.judge(Candidate { url: &url(text), host: HostId(0), run, depth: 1 })
     }
 
+    fn enters(traps: &mut Traps, text: &str, run: u16) -> bool {
+        matches!(judge(traps, text, run), Verdict::Enters(_))
+    }
+
     /// Follows links from page to page and gives how many entered, and the suspicion.
     fn walk(traps: &mut Traps, pages: u32, page: impl Fn(u32) -> String) -> (u32, Option<Suspicion>) {
         let (mut entered, mut suspicion, mut run) = (0, None, 0);
-        for number in 1..pages {
-            let text = page(number);
-            run = Origin::new(&url(&page(number - 1)), run).step(&url(&text));
-            match judge(traps, &text, run) {
-                Verdict::Enters => entered += 1,
+        for number in 0..pages {
+            match judge(traps, &page(number), run) {
+                Verdict::Enters(now) => {
+                    entered += 1;
+                    run = now;
+                }
                 Verdict::Held(first) => suspicion = suspicion.or(first),
             }
         }
@@ -411,11 +405,12 @@ mod tests {
 
     #[test]
     fn case_56_calendars_and_paths_that_grow_are_bounded() {
-        let most = u32::from(RUN_FREE) + RUN_BUDGET;
+        // The first is new.
+        let most = 1 + u32::from(RUN_FREE) + RUN_BUDGET;
         for (name, page) in [
             ("a year a page", (|n| format!("http://h/cal?year={n}")) as fn(u32) -> String),
             ("in the path", |n| format!("http://h/cal/{}/{}", 2000 + n / 12, n % 12)),
-            ("a month a page, a day a link", |n| format!("http://h/cal?y={}&m={}", n / 12, n % 12)),
+            ("a month a page", |n| format!("http://h/cal?y={}&m={}", n / 12, n % 12)),
         ] {
             let mut traps = Traps::default();
             let (entered, suspicion) = walk(&mut traps, 10_000, page);
@@ -423,16 +418,19 @@ mod tests {
             let suspicion = suspicion.expect("it is told");
             let pattern = regex::Regex::new(&suspicion.pattern).expect("a regular expression");
             assert!(pattern.is_match(&page(5)) && !pattern.is_match("http://h/about"), "{suspicion:?}");
-            assert_eq!((traps.parked(), traps.held(HostId(0))), (PARKED_PER_TRAP, 10_000 - 1 - most), "{name}");
+            assert_eq!((traps.parked(), traps.held(HostId(0))), (PARKED_PER_TRAP, 10_000 - most), "{name}");
         }
+        // In turns, as a month that leads to its days and a day that leads to the next month.
+        let turns = |n: u32| format!("http://h/{}/{n}", ["month", "day", "week"][n as usize % 3]);
+        assert_eq!(walk(&mut Traps::default(), 10_000, turns).0, 3 + u32::from(RUN_FREE) + 3 * RUN_BUDGET);
         let mut traps = Traps::default();
         let grows = |n: u32| format!("http://h/a/{}", "www.x.example/".repeat(n as usize));
         let (entered, suspicion) = walk(&mut traps, 200, grows);
-        assert_eq!(entered, REPEATS_MAX as u32 + GROWTH_BUDGET);
+        assert_eq!(entered, 1 + REPEATS_MAX as u32 + GROWTH_BUDGET);
         let pattern = regex::Regex::new(&suspicion.expect("told").pattern).expect("a regular expression");
         assert!(pattern.is_match(&grows(30)) && !pattern.is_match(&grows(2)));
         let turns = |n: u32| format!("http://h{}", "/a/b/c".repeat(n as usize));
-        assert_eq!(walk(&mut Traps::default(), 200, turns).0, REPEATS_MAX as u32 + GROWTH_BUDGET);
+        assert_eq!(walk(&mut Traps::default(), 200, turns).0, 1 + REPEATS_MAX as u32 + GROWTH_BUDGET);
     }
 
     #[test]
@@ -448,7 +446,7 @@ mod tests {
             for number in 0_u32..5_000 {
                 let page = number % 40;
                 let id = format!("{:032x}", xxh3_128(&number.to_le_bytes()));
-                if judge(&mut traps, &format!("http://h/page{page}{session}{id}"), 0) == Verdict::Enters {
+                if enters(&mut traps, &format!("http://h/page{page}{session}{id}"), 0) {
                     entered += 1;
                     pages.insert(page);
                 }
@@ -471,7 +469,7 @@ mod tests {
                 format!("http://h/2026/12/{number}/index.html"),
                 format!("http://h/shop?item={number}&color=red"),
             ] {
-                assert_eq!(judge(&mut traps, &text, RUN_FREE), Verdict::Enters, "{text}");
+                assert!(enters(&mut traps, &text, RUN_FREE - 1), "{text}");
             }
         }
         assert_eq!(traps.parked(), 0);
@@ -482,14 +480,14 @@ mod tests {
         let page = |n: u32| format!("http://h/cal?year={n}");
         let mut traps = Traps::default();
         let (entered, suspicion) = walk(&mut traps, 400, page);
-        let held = 399 - entered as usize;
+        let held = 400 - entered as usize;
         assert_eq!(traps.parked(), held);
         let pattern = regex::Regex::new(&suspicion.expect("told").pattern).expect("a regular expression");
         assert_eq!(traps.take(|parked| parked.url.contains("year=399")).len(), 1);
         assert_eq!(traps.held(HostId(0)) as usize, held - 1);
         let freed = traps.allow(pattern);
         assert_eq!((freed.len(), traps.parked(), traps.held(HostId(0))), (held - 1, 0, 0));
-        assert_eq!(judge(&mut traps, &page(1_000), 900), Verdict::Enters);
+        assert!(enters(&mut traps, &page(1_000), 900));
     }
 
     #[test]

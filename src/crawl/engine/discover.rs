@@ -13,7 +13,7 @@ use crate::crawl::frontier::Admission;
 use crate::crawl::job::Job;
 use crate::crawl::links::{Found, Link};
 use crate::crawl::scope::NewHost;
-use crate::crawl::traps::{Candidate, Origin, Parked, Suspicion, Verdict};
+use crate::crawl::traps::{Candidate, Parked, Suspicion, Verdict};
 use crate::text::Clean;
 
 /// Sitemap indexes inside of sitemap indexes.
@@ -43,7 +43,7 @@ impl Engine {
     }
 
     /// Takes what the answer to `job` led to.
-    pub(super) fn discover(&mut self, host: HostId, page: &Url, job: &Job, found: Found) {
+    pub(super) fn discover(&mut self, host: HostId, job: &Job, found: Found) {
         let Found { links, sitemaps, left_out, note, .. } = found;
         if left_out > 0 && note.is_none() {
             self.odd(host, &job.url, &format!("{left_out} links of the page are left out: it has too many"));
@@ -53,14 +53,14 @@ impl Engine {
         }
         let of_sitemap = job.kind() == RequestKind::Sitemap;
         let depth = if of_sitemap { 1 } else { job.depth.saturating_add(1) };
-        let origin = Origin::new(page, job.run);
+        let run = if of_sitemap { 0 } else { job.run };
         let mut touched = Vec::new();
         for Link { url, fingerprint } in links {
             if !self.scope.takes(&url) || self.excluded.iter().any(|pattern| pattern.is_match(url.as_str())) {
                 continue;
             }
-            let job = Job { depth, ..Job::page(&url, self.now) };
-            if let Some(lane) = self.enter(&url, fingerprint, job, (!of_sitemap).then_some(&origin)) {
+            let job = Job { depth, run, ..Job::page(&url, self.now) };
+            if let Some(lane) = self.enter(&url, fingerprint, job) {
                 self.touch(&mut touched, lane);
             }
         }
@@ -100,20 +100,14 @@ impl Engine {
     fn discover_sitemaps(&mut self, sitemaps: Vec<Link>, depth: u32, touched: &mut Vec<(HostId, Lane)>) {
         for Link { url, fingerprint } in sitemaps {
             let job = Job::sitemap(&url, depth, self.now);
-            if let Some(lane) = self.enter(&url, fingerprint, job, None) {
+            if let Some(lane) = self.enter(&url, fingerprint, job) {
                 self.touch(touched, lane);
             }
         }
     }
 
-    /// A URL that was found enters the frontier, if it is new; on the page `origin`, if on one.
-    fn enter(
-        &mut self,
-        url: &Url,
-        fingerprint: u128,
-        mut job: Job,
-        origin: Option<&Origin<'_>>,
-    ) -> Option<(HostId, Lane)> {
+    /// A URL that was found enters the frontier, if it is new. The run of `job` is that of its page.
+    fn enter(&mut self, url: &Url, fingerprint: u128, mut job: Job) -> Option<(HostId, Lane)> {
         if !self.frontier.has_room() {
             self.crowded();
             return None;
@@ -132,9 +126,8 @@ impl Engine {
             self.skip(Some(host), url.as_str(), super::SPENT);
             return None;
         }
-        job.run = origin.map_or(0, |origin| origin.step(url));
-        if job.kind() != RequestKind::Sitemap && self.is_held_back(url, host, &job) {
-            return None;
+        if job.kind() != RequestKind::Sitemap {
+            job.run = self.enters_with(url, host, &job)?;
         }
         self.hosts.note_scheme(host, url);
         let lane = self.hosts.lane(host, url, &self.config);
@@ -142,16 +135,19 @@ impl Engine {
         Some((host, lane))
     }
 
-    /// Whether a URL looks like one of a trap; then it waits for the operator.
-    fn is_held_back(&mut self, url: &Url, host: HostId, job: &Job) -> bool {
+    /// The run of a URL; `None` if it looks like one of a trap: then it waits for the operator.
+    fn enters_with(&mut self, url: &Url, host: HostId, job: &Job) -> Option<u16> {
         let candidate = Candidate { url, host, run: job.run, depth: job.depth };
-        let Verdict::Held(suspicion) = self.traps.judge(candidate) else { return false };
+        let suspicion = match self.traps.judge(candidate) {
+            Verdict::Enters(run) => return Some(run),
+            Verdict::Held(suspicion) => suspicion,
+        };
         if let Some(Suspicion { why, pattern }) = suspicion {
             let why = format!("TRAP? {why}: held back until you say `:allow {pattern}` or `:exclude {pattern}`");
             self.odd(host, url.as_str(), &why);
         }
         self.tell_held_back(host);
-        true
+        None
     }
 
     /// Tells the controller how many URLs of a host are held back: more than none is a concern.
@@ -223,10 +219,9 @@ impl Engine {
             return Hop::Enough;
         }
         // Back to where it was, with a cookie perhaps: the chain's own affair.
-        match hop.has_seen(fingerprint) || self.frontier.admit(fingerprint) == Admission::New {
-            true => Hop::Follow,
-            false => Hop::Enough,
-        }
+        let goes_on = hop.has_seen(fingerprint) || self.frontier.admit(fingerprint) == Admission::New;
+        // A host that only redirects lead to is one that links lead to.
+        if goes_on && self.found_host(target).is_some() { Hop::Follow } else { Hop::Enough }
     }
 
     /// There is no room for what is found: said once as long as it lasts.

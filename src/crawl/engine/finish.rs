@@ -91,7 +91,7 @@ impl Engine {
         } else {
             let next = self.next_of(&flight, &reply, outcome, panicked, hop);
             if let (Some(found), Next::Done | Next::Failed(_)) = (reply.found.take(), &next) {
-                self.discover(flight.grant.host, &flight.url, &flight.job, *found);
+                self.discover(flight.grant.host, &flight.job, *found);
             }
             self.follow_up(now, flight, next);
         }
