@@ -105,6 +105,7 @@ impl World {
             clock: clock.clone(),
             // Its thread knows nothing of virtual time.
             journal: Journal::open(&run, SystemClock::shared()).expect("writable"),
+            archive: None,
             inputs: input::spawn(vec![Source::File(list)]).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),

@@ -122,7 +122,7 @@ impl Engine {
 
     fn urls_pending(&self) -> u64 {
         let flying = self.in_flight.pages();
-        self.frontier.pending() as u64 + flying
+        (self.frontier.pending() + self.traps.parked()) as u64 + flying
     }
 
     /// Looks at lifetimes and concerns, some hosts at a time.

@@ -173,6 +173,21 @@ fn what_was_forgotten_is_called_to_mind_on_every_screen() {
 }
 
 #[test]
+fn traps_are_counted_on_every_screen_and_shown_in_their_row() {
+    for size in [(60, 12), (80, 24), (139, 40), (160, 50)] {
+        let mut snapshot = sample::snapshot();
+        snapshot.totals.counts.trapped = 2;
+        assert!(text(&of_snapshot(snapshot, size), size).contains("TRAP 2"), "{size:?}");
+    }
+    let mut row = sample::row(0, "a.test");
+    let evidence = crate::control::Evidence::HeldBack { urls: 57 };
+    row.view.concern =
+        Some(crate::control::Concern { kind: crate::control::ConcernKind::Trap, since: sample::NOW, evidence });
+    let words = text(&of_snapshot(Snapshot { changed: vec![row], ..sample::snapshot() }, (160, 50)), (160, 50));
+    assert!(words.contains("TRAP 57 held"), "{words}");
+}
+
+#[test]
 fn a_pause_that_ends_by_itself_counts_down_in_its_row() {
     let mut row = sample::row(0, "a.test");
     let until = Some(sample::NOW.after_secs(1_750.0));
