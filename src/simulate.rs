@@ -132,13 +132,14 @@ impl Asked {
                 }
                 writeln!(
                     out,
-                    "{} against {}, seed {}: requests/s (bars) and the hidden limit (line); goodput {:.3}, {:.1} refused/h",
+                    "{} against {}, seed {}: goodput {:.3}, {:.1} refused/h",
                     contender.name,
                     Clean::new(server.id.as_str()),
                     self.seeds.from,
                     seen.report.goodput,
                     seen.report.refused_per_hour,
                 )?;
+                writeln!(out, "requests/s (bars) and the hidden limit (line)")?;
                 plot::draw(&seen.course, usize::from(paper.width), ink, out)?;
             }
         }
