@@ -4,6 +4,7 @@
 //! [`Config`], in which everything is validated.
 
 mod check;
+mod differences;
 mod error;
 mod hosts;
 mod load;
@@ -20,9 +21,11 @@ use std::time::Duration;
 
 use crate::control::{Original, Settings};
 
+pub use differences::{Difference, Takes};
+pub(crate) use error::line_and_column;
 pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
 pub use hosts::{ENDPOINTS_MAX, HOSTS_MAX};
-pub use load::{DEFAULT_CONFIG, Environment, FILE_MAX, KeyCheck, Outside, Overrides};
+pub use load::{DEFAULT_CONFIG, Environment, FILE_MAX, KeyCheck, KeysCheck, Outside, Overrides, ThemeCheck};
 pub use sections::{CONCURRENCY_RANGE, THEMES, is_theme_file};
 pub use servers::{SERVERS_MAX, load_servers, parse_servers};
 
@@ -182,8 +185,17 @@ impl std::fmt::Debug for SecretString {
     }
 }
 
+/// The `[output]` section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OutputConfig {
+    /// Whether exchanges are kept as WARC records.
+    pub warc: bool,
+    /// Whether decoded bodies of successful responses are kept.
+    pub bodies: bool,
+}
+
 /// The `[ui]` section.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UiConfig {
     /// Frames a second at most.
     pub fps: u32,
@@ -191,6 +203,8 @@ pub struct UiConfig {
     pub glyphs: Glyphs,
     /// Theme name.
     pub theme: String,
+    /// Whether the terminal is asked for the mouse at the start.
+    pub mouse: bool,
     /// What to do on hang-up.
     pub on_hangup: OnHangup,
 }
@@ -207,6 +221,8 @@ pub struct Config {
     pub hosts: Vec<HostRule>,
     /// `[network]`.
     pub network: NetworkConfig,
+    /// `[output]`.
+    pub output: OutputConfig,
     /// `[ui]`.
     pub ui: UiConfig,
     /// `[keys]`: action name -> key, as typed; the keymap checks them.
@@ -239,7 +255,14 @@ impl Default for Config {
                 cookies: false,
                 extra_roots: Vec::new(),
             },
-            ui: UiConfig { fps: 4, glyphs: Glyphs::Auto, theme: "auto".to_owned(), on_hangup: OnHangup::Continue },
+            output: OutputConfig::default(),
+            ui: UiConfig {
+                fps: 4,
+                glyphs: Glyphs::Auto,
+                theme: "auto".to_owned(),
+                mouse: false,
+                on_hangup: OnHangup::Continue,
+            },
             keys: BTreeMap::new(),
         }
     }

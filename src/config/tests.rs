@@ -33,7 +33,7 @@ fn environment(name: &str) -> Option<OsString> {
 }
 
 fn parse_in_environment(text: &str) -> Result<Config, ConfigErrors> {
-    Config::parse_with(text, "c.toml", Outside { environment: &environment, keys: &|_, _| Ok(()) })
+    Config::parse_with(text, "c.toml", Outside { environment: &environment, ..Outside::process() })
 }
 
 #[test]
@@ -211,8 +211,7 @@ fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
         ("[controller]\nmemory = \"x\"", "2:10", "write \"\""),
         ("[controller]\ngroup_by = \"ip\"", "2:12", "write \"host\""),
         ("[controller]\ngroup_by = \"domain\"", "2:12", "write \"host\""),
-        ("[output]\nwarc = true", "2:8", "write false"),
-        ("[output]\nbodies = \"ok\"", "2:10", "write \"none\""),
+        ("[output]\nbodies = \"all\"", "2:10", "\"none\" or \"ok\""),
         ("[ui]\ntheme = \"lihgt\"", "2:9", "did you mean \"light\"?"),
         ("[[host]]\nmatch = \"a\"\ncontroller = \"adaptive\"", "3:14", "write \"halving\""),
     ] {
@@ -319,7 +318,9 @@ fn keys_are_checked_by_who_knows_the_actions() {
         other => Err(format!("there is no action `{other}`; did you mean `pause`?")),
     };
     let text = "[keys]\npause = \"x\"\npasue = \"y\"\n";
-    let shown = Config::parse_with(text, "c.toml", Outside::with_keys(&keys)).expect_err("refused").to_string();
+    let shown = Config::parse_with(text, "c.toml", Outside { keys: &keys, ..Outside::process() })
+        .expect_err("refused")
+        .to_string();
     assert_eq!(shown, "c.toml:3:9: `keys`: there is no action `pasue`; did you mean `pause`?");
 }
 
