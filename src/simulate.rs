@@ -23,7 +23,7 @@ const SEEDS: Seeds = Seeds { from: 1, to: 1 };
 /// What fixes the random servers when nothing is said.
 const RANDOM_SEED: u64 = 1;
 /// Runs at most: their reports are kept until the end.
-const RUNS_MAX: u64 = 10_000_000;
+const RUNS_MAX: u64 = 1_000_000;
 /// Names of servers that a message lists at most.
 const KNOWN_SHOWN: usize = 20;
 
