@@ -485,7 +485,6 @@ pub fn act_word(what: What) -> &'static str {
         What::Exclude => "exclude",
         What::Concurrency => "concurrency",
         What::Reload => "reload",
-        What::Original => "original",
         _ => "other",
     }
 }
