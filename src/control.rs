@@ -23,6 +23,7 @@ pub mod outcome;
 pub mod policy;
 pub mod reconfigure;
 pub mod retry_after;
+mod site;
 pub mod snapshot;
 mod sweep;
 mod tell;

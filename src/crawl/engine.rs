@@ -28,7 +28,7 @@ use super::hosts::Hosts;
 use super::input::InputStream;
 use super::robots::Robots;
 use super::throughput::Throughput;
-use super::worker::Desk;
+use super::worker::{Crew, Desk, REPORTS_MAX, Report};
 use crate::clock::{Clock, Wall};
 use crate::config::{CONCURRENCY_RANGE, Config};
 use crate::control::backoff::SeededJitter;
@@ -38,7 +38,6 @@ use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{ActAnswer, LogLine, Phase, Request, Snapshot, Totals};
 
-use dispatch::Finished;
 pub use reload::AskReload;
 
 /// The longest sleep of the engine: a suspend of the machine is noticed within it.
@@ -110,6 +109,7 @@ struct UrlCounts {
 pub struct Engine {
     config: Arc<Config>,
     desk: Arc<Desk>,
+    crew: Crew,
     clock: Arc<dyn Clock>,
     controller: Controller,
     frontier: Frontier,
@@ -132,7 +132,7 @@ pub struct Engine {
     /// What the screen is told of a new configuration.
     ui: Option<Arc<crate::watch::UiSettings>>,
     requests: Option<mpsc::Receiver<Request>>,
-    finished_out: mpsc::Receiver<Finished>,
+    reports: mpsc::Receiver<Report>,
     in_flight: dispatch::InFlight,
     /// Reads the URLs of jobs.
     parser: SerialParser,
@@ -170,9 +170,10 @@ impl Engine {
     /// An engine that has not begun.
     pub fn new(parts: EngineParts) -> Self {
         let EngineParts { config, fetch, clock, journal, inputs, requests, watcher, looks, frame, seed } = parts;
-        // One place for each request that can ever be in flight, however far the operator raises the concurrency:
+        // Places for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
-        let (finished_in, finished_out) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize);
+        let (report, reports) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize * REPORTS_MAX);
+        let desk = Arc::new(Desk { fetch, clock: clock.clone(), report });
         let now = clock.now();
         Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
@@ -190,7 +191,7 @@ impl Engine {
             config_trouble: None,
             ui: None,
             requests: Some(requests),
-            finished_out,
+            reports,
             in_flight: dispatch::InFlight::default(),
             parser: SerialParser::default(),
             watcher,
@@ -218,7 +219,8 @@ impl Engine {
             now,
             wall_origin: origin_of(now, clock.wall()),
             robots_gate: std::collections::HashMap::new(),
-            desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in }),
+            crew: Crew::new(Arc::clone(&desk)),
+            desk,
             config,
             clock,
         }
@@ -228,7 +230,7 @@ impl Engine {
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
-        let mut finished = Vec::new();
+        let mut reported = Vec::new();
         let mut more = false;
         // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
         let alarm = tokio::time::sleep(Duration::ZERO);
@@ -259,11 +261,14 @@ impl Engine {
             tokio::select! {
                 biased;
                 request = next_request(&mut self.requests) => self.take_request(request),
-                count = self.finished_out.recv_many(&mut finished, 1024) => {
+                count = self.reports.recv_many(&mut reported, 1024) => {
                     if count > 0 {
                         let now = self.tick();
-                        for one in finished.drain(..) {
-                            self.finish(now, one);
+                        for report in reported.drain(..) {
+                            match report {
+                                Report::Asked(asked) => self.asked(now, asked),
+                                Report::Finished(finished) => self.finish(now, finished),
+                            }
                         }
                         more = self.controller.in_flight() > 0;
                     }
@@ -333,9 +338,12 @@ impl Engine {
     async fn end(mut self) -> RunEnd {
         let now = self.tick();
         // Aborted tasks end at their next turn; nothing that they do takes longer.
-        let _ = tokio::time::timeout(TASKS_WITHIN, self.in_flight.abort()).await;
-        while let Ok(one) = self.finished_out.try_recv() {
-            self.finish_late(now, one);
+        let _ = tokio::time::timeout(TASKS_WITHIN, self.crew.abort()).await;
+        while let Ok(report) = self.reports.try_recv() {
+            match report {
+                Report::Asked(asked) => self.asked(now, asked),
+                Report::Finished(finished) => self.finish_late(now, finished),
+            }
         }
         self.requeue_in_flight(now);
         self.end_walks();

@@ -13,12 +13,29 @@ use crate::control::{RequestKind, Verdict};
 use crate::text::Clean;
 
 /// One wire request to make. Redirects are never followed by the fetcher; each hop is a request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FetchRequest {
     /// Where: http or https, without userinfo and fragment.
     pub url: Url,
     /// What for: decides the body cap and whether the body is kept.
     pub kind: RequestKind,
+    /// Who wants to know what a head says before its body is there, if anybody.
+    pub listener: Option<Listener>,
+}
+
+/// Hears of a wait that is asked for while the body is still on its way: the host must not be asked meanwhile.
+pub trait HeadListener: Send + Sync {
+    /// The head of the response to the request with this ticket has `status` and a valid Retry-After.
+    fn wait_asked(&self, ticket: u64, status: u16, wait: Duration);
+}
+
+/// A listener, and the number that it knows the request by.
+#[derive(Clone)]
+pub struct Listener {
+    /// Who hears.
+    pub to: Arc<dyn HeadListener>,
+    /// The request.
+    pub ticket: u64,
 }
 
 /// What came back from one wire request.

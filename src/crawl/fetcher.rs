@@ -8,6 +8,7 @@
 //! a status. With a proxy configured only address literals are checked here: names are resolved by the
 //! proxy (`socks5://` excepted), so the operator's proxy has to guard its own network.
 
+mod alarm;
 pub mod body;
 mod client;
 mod cookies;
@@ -29,6 +30,7 @@ use reqwest::header::{DATE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Method, Request};
 use url::{Host, Url};
 
+use self::alarm::Alarms;
 use self::body::{BodyEnd, BodyRules};
 use self::cookies::Jars;
 use self::failure::{Ends, Failure};
@@ -140,6 +142,7 @@ impl HttpFetcher {
                 guard,
                 resolver,
                 head_timeout: network.head_timeout,
+                alarms: Alarms::default(),
                 rules: BodyRules {
                     idle: network.idle_timeout,
                     min_rate: network.min_body_rate,
@@ -172,6 +175,7 @@ struct Wire {
     guard: Guard,
     resolver: Arc<GuardedResolver>,
     head_timeout: Duration,
+    alarms: Alarms,
     rules: BodyRules,
     /// Connections that have served a response. A lock, because requests run side by side; held for one
     /// look-up, never across an await.
@@ -181,7 +185,7 @@ struct Wire {
 
 impl Wire {
     async fn exchange(&self, request: FetchRequest) -> Reply {
-        let FetchRequest { url, kind } = request;
+        let FetchRequest { url, kind, listener } = request;
         if let Some(failure) = self.refuse(&url) {
             return failed(failure);
         }
@@ -190,12 +194,12 @@ impl Wire {
         *request.headers_mut() = headers;
         let send = self.client.execute(request);
         // From send to the end of the head, connecting and informational responses included.
-        let response = match tokio::time::timeout(self.head_timeout, send).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
+        let response = match self.alarms.within(self.head_timeout, send).await {
+            Some(Ok(response)) => response,
+            Some(Err(error)) => {
                 return failed(failure::before_head(&error.without_url(), |ends| self.forget(ends)));
             }
-            Err(_) => {
+            None => {
                 let text = format!("no whole head of a response within {:?}", self.head_timeout);
                 return failed(Failure::new(Outcome::Timeout, text));
             }
@@ -214,6 +218,9 @@ impl Wire {
                     Err(_) => anomalies.push(String::from("the refusal's body was not waited for")),
                 }
             } else {
+                if let (Some(wait), Some(listener)) = (reply.retry_after, listener) {
+                    listener.to.wait_asked(listener.ticket, status, wait);
+                }
                 let end = body::read(response, kind, &self.rules).await;
                 take_body(&mut reply, status, end, &mut anomalies);
             }
