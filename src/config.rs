@@ -185,6 +185,15 @@ impl std::fmt::Debug for SecretString {
     }
 }
 
+/// The `[output]` section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OutputConfig {
+    /// Whether exchanges are kept as WARC records.
+    pub warc: bool,
+    /// Whether decoded bodies of successful responses are kept.
+    pub bodies: bool,
+}
+
 /// The `[ui]` section.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UiConfig {
@@ -212,6 +221,8 @@ pub struct Config {
     pub hosts: Vec<HostRule>,
     /// `[network]`.
     pub network: NetworkConfig,
+    /// `[output]`.
+    pub output: OutputConfig,
     /// `[ui]`.
     pub ui: UiConfig,
     /// `[keys]`: action name -> key, as typed; the keymap checks them.
@@ -244,6 +255,7 @@ impl Default for Config {
                 cookies: false,
                 extra_roots: Vec::new(),
             },
+            output: OutputConfig::default(),
             ui: UiConfig {
                 fps: 4,
                 glyphs: Glyphs::Auto,

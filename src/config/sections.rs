@@ -14,7 +14,7 @@ use super::check::{
 };
 use super::nearest::nearest;
 use super::raw::{Section, wrong_type};
-use super::{Config, Glyphs, NetworkConfig, OnHangup, Outside, ThemeCheck, UiConfig};
+use super::{Config, Glyphs, NetworkConfig, OnHangup, OutputConfig, Outside, ThemeCheck, UiConfig};
 use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
 use crate::control::{ControllerKind, Settings, Shape};
 
@@ -147,12 +147,11 @@ pub(super) fn network(section: Option<Section<'_>>, network: &mut NetworkConfig)
     section.finish();
 }
 
-/// `[output]`: nothing of it can be honoured yet but its defaults.
-pub(super) fn output(section: Option<Section<'_>>) {
+/// `[output]`.
+pub(super) fn output(section: Option<Section<'_>>, output: &mut OutputConfig) {
     let Some(mut section) = section else { return };
-    section.read("warc", only_false("writing WARC files is not there yet"));
-    let no_bodies = Word::NotYet("is not there yet: bodies are not kept; write \"none\"");
-    section.read("bodies", word(&[("none", Word::Is(())), ("ok", no_bodies)]));
+    section.set("warc", &mut output.warc, boolean);
+    section.set("bodies", &mut output.bodies, word(&[("none", Word::Is(false)), ("ok", Word::Is(true))]));
     section.finish();
 }
 

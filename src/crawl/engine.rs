@@ -19,7 +19,7 @@ mod reload;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::address::SerialParser;
 use super::exchange::Fetch;
@@ -29,6 +29,7 @@ use super::input::InputStream;
 use super::robots::Robots;
 use super::throughput::Throughput;
 use super::worker::{Crew, Desk, REPORTS_MAX, Report};
+use crate::archive::{Archive, ArchiveHealth};
 use crate::clock::{Clock, Wall};
 use crate::config::{CONCURRENCY_RANGE, Config};
 use crate::control::backoff::SeededJitter;
@@ -74,6 +75,8 @@ pub struct EngineParts {
     pub clock: Arc<dyn Clock>,
     /// Where everything is written.
     pub journal: Journal,
+    /// Where exchanges are kept, if they are.
+    pub archive: Option<Archive>,
     /// The URLs.
     pub inputs: InputStream,
     /// Requests of the operator and of the signals.
@@ -118,6 +121,7 @@ pub struct Engine {
     journal: Journal,
     /// Whether its writer still says how it is; when it has ended it is not asked again and again.
     journal_lives: bool,
+    archive: Option<Archive>,
     inputs: Option<InputStream>,
     more_inputs: std::collections::VecDeque<InputStream>,
     excluded: Vec<regex::Regex>,
@@ -169,11 +173,13 @@ pub struct Engine {
 impl Engine {
     /// An engine that has not begun.
     pub fn new(parts: EngineParts) -> Self {
-        let EngineParts { config, fetch, clock, journal, inputs, requests, watcher, looks, frame, seed } = parts;
+        let EngineParts { config, fetch, clock, journal, archive, inputs, requests, watcher, looks, frame, seed } =
+            parts;
         // Places for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
         let (report, reports) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize * REPORTS_MAX);
-        let desk = Arc::new(Desk { fetch, clock: clock.clone(), report });
+        let desk =
+            Arc::new(Desk { fetch, clock: clock.clone(), report, archive: archive.as_ref().map(Archive::sender) });
         let now = clock.now();
         Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
@@ -182,6 +188,7 @@ impl Engine {
             robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
             journal_lives: true,
+            archive,
             inputs: Some(inputs),
             more_inputs: std::collections::VecDeque::new(),
             excluded: Vec::new(),
@@ -230,6 +237,7 @@ impl Engine {
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
+        let mut kept = self.archive.as_ref().map(Archive::health_changed);
         let mut reported = Vec::new();
         let mut more = false;
         // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
@@ -275,6 +283,7 @@ impl Engine {
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
+                () = archive_news(&mut kept) => {}
                 () = room(&self.watcher), if wants_room => {}
                 () = alarm.as_mut() => {}
             }
@@ -316,6 +325,7 @@ impl Engine {
             && self.stopped_because.is_none()
             && now >= self.local_rest
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
+            && self.archive.as_ref().is_none_or(Archive::has_room)
             && (limit == 0 || self.sent < limit)
     }
 
@@ -329,7 +339,11 @@ impl Engine {
                 let spent = limit > 0 && self.sent >= limit;
                 let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
-                idle && done && self.exclusions.is_empty() && (self.journal.backlog() == 0 || !self.journal_lives)
+                let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
+                idle && done
+                    && kept
+                    && self.exclusions.is_empty()
+                    && (self.journal.backlog() == 0 || !self.journal_lives)
             }
         }
     }
@@ -355,8 +369,14 @@ impl Engine {
         self.write_down(now);
         self.publish_last(now).await;
         let totals = self.totals(now);
+        let kept = match self.archive.take() {
+            Some(archive) => {
+                archive.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("archive: {error}")))
+            }
+            None => None,
+        };
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
-        RunEnd { totals, trouble: trouble.or(self.stopped_because) }
+        RunEnd { totals, trouble: trouble.or(kept).or(self.stopped_because) }
     }
 }
 
@@ -370,6 +390,18 @@ async fn room(watcher: &Option<mpsc::Sender<Arc<Snapshot>>>) {
     match watcher {
         // The place is given back at once: it was only waited for. An error means that nobody watches.
         Some(watcher) => drop(watcher.reserve().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// News of the archive; never ready if there is none, or it has ended.
+async fn archive_news(health: &mut Option<watch::Receiver<ArchiveHealth>>) {
+    match health {
+        Some(changes) => {
+            if changes.changed().await.is_err() {
+                *health = None;
+            }
+        }
         None => std::future::pending().await,
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use url::Url;
 
+use crate::archive::Capture;
 use crate::config::HostRule;
 use crate::control::{RequestKind, Verdict};
 use crate::text::Clean;
@@ -39,7 +40,7 @@ pub struct Listener {
 }
 
 /// What came back from one wire request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reply {
     /// Status, or the failure.
     pub verdict: Verdict,
@@ -66,6 +67,8 @@ pub struct Reply {
     /// The server surely did not work on it (a kept-alive connection that was closed before the first
     /// byte, a refused h2 stream): sending again takes a token, but is no attempt.
     pub unprocessed: bool,
+    /// The exchange for the archive, if it is kept and had a response.
+    pub capture: Option<Box<Capture>>,
 }
 
 impl Reply {
@@ -84,6 +87,7 @@ impl Reply {
             anomalies: Vec::new(),
             on_wire: true,
             unprocessed: false,
+            capture: None,
         }
     }
 }

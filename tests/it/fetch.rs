@@ -2,8 +2,8 @@
 //! what a failure is called.
 
 mod bodies;
-mod connections;
+pub(crate) mod connections;
 mod heads;
-mod kit;
+pub(crate) mod kit;
 mod redirects;
 mod refusals;

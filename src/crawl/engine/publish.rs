@@ -137,19 +137,23 @@ impl Engine {
         }
     }
 
-    /// A journal that cannot be written stops granting, loudly, until it can.
+    /// A journal or an archive that cannot be written stops granting, loudly, until it can.
     pub(super) fn check_journal(&mut self, _now: Mono) {
         let blocked = self.journal.health().blocked;
+        let (what, blocked) = match (&self.archive, blocked) {
+            (Some(archive), None) => ("archive", archive.health().blocked),
+            (_, blocked) => ("journal", blocked),
+        };
         if blocked == self.stopped_because {
             return;
         }
         let (before, after, why) = match &blocked {
             Some(why) => {
-                ("granting", "stopped", format!("journal cannot be written: {why}; no request goes out until it can"))
+                ("granting", "stopped", format!("{what} cannot be written: {why}; no request goes out until it can"))
             }
-            None => ("stopped", "granting", String::from("the journal can be written again")),
+            None => ("stopped", "granting", String::from("what stopped it can be written again")),
         };
-        tracing::error!(%why, "journal");
+        tracing::error!(%why, "{what}");
         self.stopped_because = blocked;
         let (before, after) = (Value::Text(before.to_owned()), Value::Text(after.to_owned()));
         self.event(Who::System, None, What::System, before, after, &why, None);
