@@ -277,6 +277,7 @@ mod tests {
             Change::Concurrency(0),
             Change::Note(String::from("asked by mail")),
             Change::Add(list.path().to_string_lossy().into_owned()),
+            Change::Reload,
         ];
         let (answers, totals, focus, events) = changed(&urls, changes).await;
         let said: Vec<_> = answers.iter().map(|answer| (answer.changed, answer.text.as_str())).collect();
@@ -290,6 +291,7 @@ mod tests {
         assert_eq!(said[7], (0, "not changed: the concurrency must be from 1 to 65536"));
         assert_eq!(said[8], (1, "noted in the journal"));
         assert!(said[9].1.starts_with("reading URLs from "), "{said:?}");
+        assert_eq!(said[10], (0, "there is no configuration file: name one with -c when the crawl is started"));
         assert_eq!(totals.concurrency, 3);
         for word in ["\"note\"", "asked by mail", "\"exclude\"", "\"concurrency\"", "\"add\"", "\"operator\""] {
             assert!(events.contains(word), "{word} in {events}");
