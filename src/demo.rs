@@ -221,7 +221,13 @@ mod tests {
                 extra_roots: Vec::new(),
             },
             output: Default::default(),
-            ui: UiConfig { fps: 4, glyphs: Glyphs::Auto, theme: String::new(), on_hangup: OnHangup::Continue },
+            ui: UiConfig {
+                fps: 4,
+                glyphs: Glyphs::Auto,
+                theme: String::new(),
+                mouse: false,
+                on_hangup: OnHangup::Continue,
+            },
             keys: BTreeMap::new(),
         }
     }

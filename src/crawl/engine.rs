@@ -9,10 +9,12 @@
 
 mod change;
 mod dispatch;
+mod exclude;
 mod finish;
 mod focus;
 mod intake;
 mod publish;
+mod reload;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +28,7 @@ use super::hosts::Hosts;
 use super::input::InputStream;
 use super::robots::Robots;
 use super::throughput::Throughput;
-use super::worker::Desk;
+use super::worker::{Crew, Desk, REPORTS_MAX, Report};
 use crate::archive::{Archive, ArchiveHealth};
 use crate::clock::{Clock, Wall};
 use crate::config::{CONCURRENCY_RANGE, Config};
@@ -37,7 +39,7 @@ use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{ActAnswer, LogLine, Phase, Request, Snapshot, Totals};
 
-use dispatch::Finished;
+pub use reload::AskReload;
 
 /// The longest sleep of the engine: a suspend of the machine is noticed within it.
 const TICK: Duration = Duration::from_secs(1);
@@ -110,6 +112,7 @@ struct UrlCounts {
 pub struct Engine {
     config: Arc<Config>,
     desk: Arc<Desk>,
+    crew: Crew,
     clock: Arc<dyn Clock>,
     controller: Controller,
     frontier: Frontier,
@@ -122,8 +125,18 @@ pub struct Engine {
     inputs: Option<InputStream>,
     more_inputs: std::collections::VecDeque<InputStream>,
     excluded: Vec<regex::Regex>,
+    /// Patterns for which the queue is walked through.
+    exclusions: std::collections::VecDeque<exclude::Exclusion>,
+    /// Endpoints were changed: what stands in a lane may belong to another.
+    relayed: bool,
+    /// Who can read the configuration again.
+    ask_reload: Option<AskReload>,
+    /// What is wrong with the file, as long as it is.
+    config_trouble: Option<Clean>,
+    /// What the screen is told of a new configuration.
+    ui: Option<Arc<crate::watch::UiSettings>>,
     requests: Option<mpsc::Receiver<Request>>,
-    finished_out: mpsc::Receiver<Finished>,
+    reports: mpsc::Receiver<Report>,
     in_flight: dispatch::InFlight,
     /// Reads the URLs of jobs.
     parser: SerialParser,
@@ -162,11 +175,12 @@ impl Engine {
     pub fn new(parts: EngineParts) -> Self {
         let EngineParts { config, fetch, clock, journal, archive, inputs, requests, watcher, looks, frame, seed } =
             parts;
-        // One place for each request that can ever be in flight, however far the operator raises the concurrency:
+        // Places for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
-        let (finished_in, finished_out) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize);
-        let now = clock.now();
+        let (report, reports) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize * REPORTS_MAX);
         let sender = archive.as_ref().map(Archive::sender);
+        let desk = Arc::new(Desk { fetch, clock: clock.clone(), report, archive: sender });
+        let now = clock.now();
         Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
             frontier: Frontier::default(),
@@ -178,8 +192,13 @@ impl Engine {
             inputs: Some(inputs),
             more_inputs: std::collections::VecDeque::new(),
             excluded: Vec::new(),
+            exclusions: std::collections::VecDeque::new(),
+            relayed: false,
+            ask_reload: None,
+            config_trouble: None,
+            ui: None,
             requests: Some(requests),
-            finished_out,
+            reports,
             in_flight: dispatch::InFlight::default(),
             parser: SerialParser::default(),
             watcher,
@@ -207,7 +226,8 @@ impl Engine {
             now,
             wall_origin: origin_of(now, clock.wall()),
             robots_gate: std::collections::HashMap::new(),
-            desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in, archive: sender }),
+            crew: Crew::new(Arc::clone(&desk)),
+            desk,
             config,
             clock,
         }
@@ -218,7 +238,7 @@ impl Engine {
         self.journal_start();
         let mut health = self.journal.health_changed();
         let mut kept = self.archive.as_ref().map(Archive::health_changed);
-        let mut finished = Vec::new();
+        let mut reported = Vec::new();
         let mut more = false;
         // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
         let alarm = tokio::time::sleep(Duration::ZERO);
@@ -227,6 +247,7 @@ impl Engine {
             let now = self.tick();
             self.check_journal(now);
             self.grant(now);
+            self.walk_queue();
             self.sweep(now);
             self.write_down(now);
             self.publish(now);
@@ -248,11 +269,14 @@ impl Engine {
             tokio::select! {
                 biased;
                 request = next_request(&mut self.requests) => self.take_request(request),
-                count = self.finished_out.recv_many(&mut finished, 1024) => {
+                count = self.reports.recv_many(&mut reported, 1024) => {
                     if count > 0 {
                         let now = self.tick();
-                        for one in finished.drain(..) {
-                            self.finish(now, one);
+                        for report in reported.drain(..) {
+                            match report {
+                                Report::Asked(asked) => self.asked(now, asked),
+                                Report::Finished(finished) => self.finish(now, finished),
+                            }
                         }
                         more = self.controller.in_flight() > 0;
                     }
@@ -280,6 +304,9 @@ impl Engine {
 
     /// How long the engine may sleep when nothing comes in.
     fn sleep_for(&mut self, now: Mono) -> Duration {
+        if self.walks() {
+            return Duration::ZERO;
+        }
         let grants = match self.may_grant(now) {
             true => self.controller.next_wake(),
             false => self.local_rest.max(now.after(TICK)),
@@ -313,7 +340,8 @@ impl Engine {
                 let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
                 let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
-                idle && done && kept && (self.journal.backlog() == 0 || !self.journal_lives)
+                let journaled = self.journal.backlog() == 0 || !self.journal_lives;
+                idle && done && self.exclusions.is_empty() && kept && journaled
             }
         }
     }
@@ -322,11 +350,15 @@ impl Engine {
     async fn end(mut self) -> RunEnd {
         let now = self.tick();
         // Aborted tasks end at their next turn; nothing that they do takes longer.
-        let _ = tokio::time::timeout(TASKS_WITHIN, self.in_flight.abort()).await;
-        while let Ok(one) = self.finished_out.try_recv() {
-            self.finish_late(now, one);
+        let _ = tokio::time::timeout(TASKS_WITHIN, self.crew.abort()).await;
+        while let Ok(report) = self.reports.try_recv() {
+            match report {
+                Report::Asked(asked) => self.asked(now, asked),
+                Report::Finished(finished) => self.finish_late(now, finished),
+            }
         }
         self.requeue_in_flight(now);
+        self.end_walks();
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);
         if finished {
             self.phase = Phase::Finished;

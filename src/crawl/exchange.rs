@@ -2,22 +2,41 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use url::Url;
 
 use crate::archive::Capture;
+use crate::config::HostRule;
 use crate::control::{RequestKind, Verdict};
 use crate::text::Clean;
 
 /// One wire request to make. Redirects are never followed by the fetcher; each hop is a request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FetchRequest {
     /// Where: http or https, without userinfo and fragment.
     pub url: Url,
     /// What for: decides the body cap and whether the body is kept.
     pub kind: RequestKind,
+    /// Who wants to know what a head says before its body is there, if anybody.
+    pub listener: Option<Listener>,
+}
+
+/// Hears of a wait that is asked for while the body is still on its way: the host must not be asked meanwhile.
+pub trait HeadListener: Send + Sync {
+    /// The head of the response to the request with this ticket has `status` and a valid Retry-After.
+    fn wait_asked(&self, ticket: u64, status: u16, wait: Duration);
+}
+
+/// A listener, and the number that it knows the request by.
+#[derive(Clone)]
+pub struct Listener {
+    /// Who hears.
+    pub to: Arc<dyn HeadListener>,
+    /// The request.
+    pub ticket: u64,
 }
 
 /// What came back from one wire request.
@@ -80,4 +99,10 @@ pub type ReplyFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 pub trait Fetch: Send + Sync {
     /// Makes one wire request (or none, if the address is refused).
     fn fetch(&self, request: FetchRequest) -> ReplyFuture;
+
+    /// Requests from now on carry the headers of these entries of the configuration; an error says why not, and
+    /// changes nothing. Whoever sends no headers has nothing to change.
+    fn set_hosts(&self, _hosts: Arc<[HostRule]>) -> Result<(), String> {
+        Ok(())
+    }
 }

@@ -8,6 +8,7 @@
 //! a status. With a proxy configured only address literals are checked here: names are resolved by the
 //! proxy (`socks5://` excepted), so the operator's proxy has to guard its own network.
 
+mod alarm;
 pub mod body;
 mod client;
 mod cookies;
@@ -30,6 +31,7 @@ use reqwest::header::{DATE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Method, Request};
 use url::{Host, Url};
 
+use self::alarm::Alarms;
 use self::body::{BodyEnd, BodyRules};
 use self::cookies::Jars;
 use self::failure::{Ends, Failure};
@@ -146,6 +148,7 @@ impl HttpFetcher {
                 guard,
                 resolver,
                 head_timeout: network.head_timeout,
+                alarms: Alarms::default(),
                 rules: BodyRules {
                     idle: network.idle_timeout,
                     min_rate: network.min_body_rate,
@@ -166,6 +169,10 @@ impl Fetch for HttpFetcher {
         let wire = Arc::clone(&self.wire);
         Box::pin(async move { wire.exchange(request).await })
     }
+
+    fn set_hosts(&self, hosts: Arc<[HostRule]>) -> Result<(), String> {
+        self.wire.headers.set_rules(hosts).map_err(|error| error.to_string())
+    }
 }
 
 /// All that a request needs.
@@ -176,6 +183,7 @@ struct Wire {
     guard: Guard,
     resolver: Arc<GuardedResolver>,
     head_timeout: Duration,
+    alarms: Alarms,
     rules: BodyRules,
     /// Connections that have served a response. A lock, because requests run side by side; held for one
     /// look-up, never across an await.
@@ -188,7 +196,7 @@ struct Wire {
 
 impl Wire {
     async fn exchange(&self, request: FetchRequest) -> Reply {
-        let FetchRequest { url, kind } = request;
+        let FetchRequest { url, kind, listener } = request;
         if let Some(failure) = self.refuse(&url) {
             return failed(failure);
         }
@@ -199,12 +207,12 @@ impl Wire {
         *request.headers_mut() = headers;
         let send = self.client.execute(request);
         // From send to the end of the head, connecting and informational responses included.
-        let response = match tokio::time::timeout(self.head_timeout, send).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
+        let response = match self.alarms.within(self.head_timeout, send).await {
+            Some(Ok(response)) => response,
+            Some(Err(error)) => {
                 return failed(failure::before_head(&error.without_url(), |ends| self.forget(ends)));
             }
-            Err(_) => {
+            None => {
                 let text = format!("no whole head of a response within {:?}", self.head_timeout);
                 return failed(Failure::new(Outcome::Timeout, text));
             }
@@ -217,32 +225,28 @@ impl Wire {
         }
         let mut reply = self.read_head(&url, &response, &mut anomalies);
         if let Verdict::Status(status) = reply.verdict {
-            if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
+            let truncated = if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
                 // The hold begins with the head: a body that drips must not keep it from the scheduler. What is
                 // there already is taken; else the connection goes with the rest.
                 let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::Cut));
                 let reading = body::read(response, kind, &self.rules, tee);
                 match tokio::time::timeout(Duration::ZERO, reading).await {
-                    Ok(end) => {
-                        if let Some(keeping) = &mut keeping {
-                            keeping.truncated(end.truncated);
-                        }
-                        take_body(&mut reply, status, end, &mut anomalies);
-                    }
+                    Ok(end) => take_body(&mut reply, status, end, &mut anomalies),
                     Err(_) => {
-                        if let Some(keeping) = &mut keeping {
-                            keeping.truncated(Some(Truncated::Time));
-                        }
                         anomalies.push(String::from("the refusal's body was not waited for"));
+                        Some(Truncated::Time)
                     }
                 }
             } else {
+                if let (Some(wait), Some(listener)) = (reply.retry_after, listener) {
+                    listener.to.wait_asked(listener.ticket, status, wait);
+                }
                 let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::File));
                 let end = body::read(response, kind, &self.rules, tee).await;
-                if let Some(keeping) = &mut keeping {
-                    keeping.truncated(end.truncated);
-                }
-                take_body(&mut reply, status, end, &mut anomalies);
+                take_body(&mut reply, status, end, &mut anomalies)
+            };
+            if let Some(keeping) = &mut keeping {
+                keeping.truncated(truncated);
             }
         }
         reply.anomalies = anomalies.into_iter().map(Clean::from).collect();
@@ -359,8 +363,8 @@ impl Wire {
     }
 }
 
-/// Puts what became of the body into the reply.
-fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<String>) {
+/// Puts what became of the body into the reply; says why it is not whole, if it is not.
+fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<String>) -> Option<Truncated> {
     reply.received = end.received;
     reply.body = end.body;
     anomalies.extend(end.anomalies);
@@ -368,7 +372,7 @@ fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<S
         reply.verdict = Verdict::Failed(Outcome::RedirectNotFollowed);
         reply.error = Some(reason.clone());
     }
-    let Some(failure) = end.failure else { return };
+    let Some(failure) = end.failure else { return end.truncated };
     if status < 300 || failure.outcome == Outcome::Local {
         reply.verdict = Verdict::Failed(failure.outcome);
         reply.error = Some(Clean::from(failure.text));
@@ -376,6 +380,7 @@ fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<S
         // The status is what matters: a throttle stays one, however its body ends.
         anomalies.push(failure.text);
     }
+    end.truncated
 }
 
 /// A reply that is nothing but a failure.

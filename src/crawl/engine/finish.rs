@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::dispatch::{Finished, Flight};
+use super::dispatch::Flight;
 use super::{Engine, LOCAL_REST, Looks, SPENT};
 use crate::control::backoff::{self, NoJitter};
 use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, REFUSING, RequestKind, Value, Verdict, What, Who};
 use crate::crawl::address::{Authority, fingerprint};
 use crate::crawl::exchange::Reply;
 use crate::crawl::job::{Job, UNPROCESSED_MAX};
+use crate::crawl::worker::{Asked, Finished};
 use crate::journal::record::RequestRow;
 use crate::journal::timeline::bins::Code;
 use crate::text::Clean;
@@ -44,9 +45,20 @@ impl Engine {
         self.timeline.request(sent, code, flight.grant.host.0, latency.as_secs_f64() * 1e3);
     }
 
+    /// A head asks for a wait, and its body is still to come: the host waits from now on.
+    pub(super) fn asked(&mut self, now: Mono, asked: Asked) {
+        let Some(flight) = self.in_flight.get_mut(asked.ticket) else { return };
+        flight.asked = true;
+        self.controller.asked(now, flight.grant.host, flight.grant.at, asked.status, asked.wait);
+    }
+
     pub(super) fn finish(&mut self, now: Mono, finished: Finished) {
         let Finished { ticket, mut reply, done, panicked } = finished;
         let Some(flight) = self.in_flight.take(ticket) else { return };
+        self.crew.is_back(flight.worker);
+        if flight.asked {
+            reply.retry_after = None;
+        }
         if !reply.on_wire {
             self.finish_unsent(now, flight, reply);
             return;
