@@ -71,6 +71,11 @@ impl Timeline {
         }
     }
 
+    /// Whether only some hosts are counted.
+    pub fn is_filtered(&self) -> bool {
+        self.takes.is_some()
+    }
+
     /// Counts over time.
     pub fn bins(&self) -> &Bins {
         &self.bins

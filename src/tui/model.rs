@@ -11,6 +11,7 @@ use tui_input::Input;
 
 use super::filter::Filter;
 use super::history::History;
+use super::keymap::Place;
 use super::log_screen::LogScreen;
 use super::order::Order;
 use super::plot::Plot;
@@ -38,6 +39,18 @@ pub enum Screen {
     /// The cursor's host closely.
     Host,
     /// The decisions.
+    Log,
+}
+
+/// What the keys that move are for, on the screen of hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Part {
+    /// The table.
+    #[default]
+    Table,
+    /// The host beside it.
+    Side,
+    /// The log below.
     Log,
 }
 
@@ -197,6 +210,14 @@ pub struct Model {
     pub unseen: usize,
     /// The log takes half of the screen.
     pub log_open: bool,
+    /// What the keys that move are for.
+    pub part: Part,
+    /// Lines of the log below the table that are scrolled away.
+    pub log_top: usize,
+    /// The detail in its full length, so many rows scrolled away; `None` = as much as fits the screen.
+    pub unfolded: Option<usize>,
+    /// The moment of the log's line from which one came to the host: the timeline opens there.
+    pub moment: Option<Wall>,
     /// The view stands still since this moment of the engine.
     pub frozen: Option<Mono>,
     /// Rows that changed while the view stood still: at most one a host.
@@ -332,6 +353,16 @@ impl Model {
         self.cursor.filter(|_| beside || self.screen == Screen::Host)
     }
 
+    /// The screen whose keys are pressed.
+    pub fn place(&self) -> Place {
+        match self.screen {
+            _ if self.plot.is_some() => Place::Timeline,
+            Screen::Hosts => Place::Hosts,
+            Screen::Host => Place::Detail,
+            Screen::Log => Place::Log,
+        }
+    }
+
     /// How many hosts there are.
     pub fn hosts(&self) -> usize {
         (self.totals.counts.hosts as usize).max(self.rows.len())
@@ -456,6 +487,7 @@ impl Model {
     pub fn move_to(&mut self, position: usize) {
         self.at = position;
         self.at_home = position == 0;
+        self.unfolded = self.unfolded.map(|_| 0);
         self.settle_cursor();
     }
 

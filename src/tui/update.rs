@@ -3,6 +3,7 @@
 mod command;
 mod in_log;
 mod mouse;
+mod scroll;
 
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use tui_input::{Input, InputRequest};
 
 use super::filter::Filter;
 use super::key::{Key, KeyCode};
-use super::keymap::{Action, Keymap};
+use super::keymap::{Action, Keymap, Place};
 use super::live;
-use super::model::{Model, Overlay, Question, Screen, Wish};
+use super::model::{Model, Overlay, Part, Question, Screen, Wish};
 use super::order::SortKey;
 use crate::control::{Amount, Command, ConcernKind, HostId, Lifetime, Mono, OverrideSpec, WakeEven};
 use crate::text::Clean;
@@ -37,19 +38,22 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
     }
     // These two work in prompts as well, unless they were bound to a key that types.
     let types = matches!(key.code, KeyCode::Char(_)) && !key.ctrl && !key.alt;
-    match keymap.action(key) {
+    let place = model.place();
+    match keymap.action(key, place) {
         Some(action @ (Action::Redraw | Action::Suspend)) if !types => return act(model, action, now),
         _ => {}
     }
     match std::mem::take(&mut model.overlay) {
-        Overlay::None if model.plot.is_some() => live::key(model, key, keymap, now),
-        Overlay::None => match keymap.action(key) {
+        Overlay::None => match keymap.action(key, place) {
             Some(action) => act(model, action, now),
-            None => Vec::new(),
+            None => {
+                elsewhere(model, key, keymap, now);
+                Vec::new()
+            }
         },
         Overlay::Help { search } => in_help(model, search, key, keymap),
         Overlay::Legend => {
-            if !closes(key) && keymap.action(key) != Some(Action::Legend) && key.code != KeyCode::Enter {
+            if !closes(key) && keymap.action(key, place) != Some(Action::Legend) && key.code != KeyCode::Enter {
                 model.overlay = Overlay::Legend;
             }
             Vec::new()
@@ -77,11 +81,14 @@ pub fn interrupt(model: &mut Model, now: Mono) -> Vec<Request> {
     leave(model, now)
 }
 
-/// Does what a key of the hosts screen asks for.
+/// Does what a key asks for.
 pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
-    if model.screen == Screen::Log
-        && let Some(requests) = in_log::act(model, action, now)
-    {
+    let here = match model.place() {
+        Place::Timeline => live::act(model, action, now),
+        Place::Log => in_log::act(model, action, now),
+        _ => scroll::act(model, action),
+    };
+    if let Some(requests) = here {
         return requests;
     }
     let last = model.order.shown.len().saturating_sub(1);
@@ -168,6 +175,7 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
             model.unseen = 0;
         }
         Action::Timeline => return live::toggle(model),
+        Action::Focus => scroll::next_part(model, now),
         Action::Legend => {
             if model.legend.is_empty() {
                 model.say("nothing is told about these hosts; a demo has a line for each", now);
@@ -180,8 +188,39 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
         Action::Redraw => model.from_scratch = true,
         Action::Suspend => why_no_suspend(model, now),
         Action::Leave => return leave(model, now),
+        // These are for the log, the timeline and the review alone.
+        Action::Who
+        | Action::Left
+        | Action::Right
+        | Action::FarLeft
+        | Action::FarRight
+        | Action::ZoomIn
+        | Action::ZoomOut
+        | Action::ZoomAll
+        | Action::Picture
+        | Action::ShowTimeline
+        | Action::ShowHosts
+        | Action::ShowDecisions
+        | Action::ShowActs
+        | Action::ShowExport
+        | Action::ShowCompare
+        | Action::NextTab
+        | Action::PrevTab
+        | Action::Mouse => {}
     }
     Vec::new()
+}
+
+/// A key that means nothing here, but something on the table: says so.
+fn elsewhere(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) {
+    if keymap.action(key, Place::Hosts).is_none() {
+        return;
+    }
+    match model.place() {
+        Place::Log => model.say("acts are for hosts: enter goes to the host of this line", now),
+        Place::Timeline => model.say("that acts on hosts: esc goes back to them", now),
+        _ => {}
+    }
 }
 
 /// Shows another screen. The log counts as looked at when it is left.
@@ -192,6 +231,9 @@ fn show(model: &mut Model, screen: Screen, now: Mono) {
     }
     if screen == Screen::Log {
         model.unseen = 0;
+    }
+    if screen != model.screen {
+        (model.unfolded, model.moment, model.part) = (None, None, Part::Table);
     }
     model.screen = screen;
 }
@@ -204,7 +246,11 @@ fn why_no_suspend(model: &mut Model, now: Mono) {
 /// Esc: what lies over the table is closed already; back from another screen, else drops the filter, then
 /// the marks.
 fn back(model: &mut Model, now: Mono) {
-    if model.screen != Screen::Hosts {
+    if model.unfolded.is_some() {
+        model.unfolded = None;
+    } else if model.part != Part::Table {
+        (model.part, model.log_top) = (Part::Table, 0);
+    } else if model.screen != Screen::Hosts {
         show(model, Screen::Hosts, now);
     } else if !model.filter.is_empty() {
         model.set_filter(Filter::default(), now);
@@ -379,7 +425,7 @@ fn in_help(model: &mut Model, mut search: Input, key: Key, keymap: &Keymap) -> V
             false
         }
         KeyCode::Esc | KeyCode::Enter => true,
-        _ if empty && keymap.action(key) == Some(Action::Help) => true,
+        _ if empty && keymap.action(key, model.place()) == Some(Action::Help) => true,
         _ if empty && key == Key::char('q') => true,
         _ => {
             edit(&mut search, key);

@@ -98,6 +98,13 @@ impl Picture<'_> {
         self.plot.window(self.bins, cells(width))
     }
 
+    /// The moment that a column of an area of this width shows.
+    pub fn moment_at(&self, width: u16, column: u16) -> Option<Wall> {
+        let window = self.window(width);
+        let cell = i64::from(column.checked_sub(LEFT)?);
+        (cell < window.cells && !self.bins.is_empty()).then(|| self.bins.start(window.cell(cell).0))
+    }
+
     /// The column of the cursor.
     fn cursor(&self, window: &Window) -> i64 {
         window.cell_of(self.plot.cursor_bin(self.bins)).unwrap_or(-1)

@@ -22,6 +22,10 @@ use crate::tui::view::text_of;
 const BEGAN: i64 = 1_796_061_600_000_000;
 const HOSTS: [&str; 5] = ["www.astr.test", "api.gazet.test", "news.kan.test", "forum.oldca.test", "shop.lumb.test"];
 
+fn keymap() -> Keymap {
+    Keymap::with_overrides(&std::collections::BTreeMap::new()).expect("built in")
+}
+
 fn theme(name: &str, glyphs: Glyphs) -> Theme {
     let around = Surroundings { no_color: false, depth: Depth::True, utf8: true };
     Theme::load(name, glyphs, around).expect(name)
@@ -99,7 +103,7 @@ fn model(size: (u16, u16)) -> Review {
 
 fn buffer(model: &Review, theme: &Theme) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, model.size.0, model.size.1));
-    draw(model, theme, &mut buffer);
+    draw(model, &keymap(), theme, &mut buffer);
     buffer
 }
 
@@ -108,7 +112,9 @@ fn text(model: &Review) -> String {
 }
 
 fn press(model: &mut Review, keys: &str) -> Vec<Effect> {
-    let effects = keys.split(' ').flat_map(|key| update::key(model, Key::parse(key).expect(key), Mono::ZERO)).collect();
+    let keymap = keymap();
+    let effects =
+        keys.split(' ').flat_map(|key| update::key(model, Key::parse(key).expect(key), &keymap, Mono::ZERO)).collect();
     model.refresh();
     effects
 }
@@ -222,9 +228,9 @@ fn case_113_every_size_is_drawn_with_every_tab() {
     for width in widths {
         for height in (1..=26).chain([35, 36, 37, 40, 60, 100]) {
             model.size = (width, height);
-            for (index, (tab, _)) in Tab::ALL.into_iter().enumerate() {
+            for (index, (tab, ..)) in Tab::ALL.into_iter().enumerate() {
                 model.tab = tab;
-                model.help = index == 1;
+                model.help = (index == 1).then(Default::default);
                 model.plot.kind = [Kind::Codes, Kind::Latency, Kind::Rate][index % 3];
                 model.log = (index == 4).then(LogView::default);
                 model.prompt = (index == 5).then(Default::default);
@@ -259,7 +265,7 @@ proptest! {
         model.timeline.request(host, Ended { time: Wall(-BEGAN), ..ended });
         model.size = size;
         for key in keys.chars() {
-            update::key(&mut model, Key::char(key), Mono::ZERO);
+            update::key(&mut model, Key::char(key), &keymap(), Mono::ZERO);
             model.refresh();
             buffer(&model, &theme);
         }

@@ -110,3 +110,17 @@ fn case_117_case_118_no_path_leaves_its_cell() {
         assert_eq!(foreign_controls(&bytes), Vec::<String>::new());
     }
 }
+
+/// See the test of the same name for the hosts screen: set `CRAWLDECK_WRITE_PICTURES` to write it anew.
+#[test]
+fn pictures_are_real_frames() {
+    let size = (100, 40);
+    let around = Surroundings { no_color: false, depth: Depth::True, utf8: true };
+    let theme = Theme::load("default", Glyphs::Unicode, around).expect("loads");
+    let frame = buffer(&closely("api.gazet.test", size), &theme, size);
+    assert_picture(
+        "detail.svg",
+        &frame,
+        "One host closely: why it waits, its rates, its bucket, its answers over time",
+    );
+}
