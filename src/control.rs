@@ -40,7 +40,9 @@ pub use controller::{Controller, Grant, Judgement};
 pub use decision::{Decision, Value, What, Who};
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
-pub use snapshot::{Code, CodeCount, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend};
+pub use snapshot::{
+    Code, CodeCount, EndpointView, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend,
+};
 pub use sweep::REFUSING;
 pub use time::Mono;
 

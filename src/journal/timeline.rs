@@ -5,6 +5,7 @@
 //! stopped when they have grown. Neither draws; neither knows how long a piece may take.
 
 pub mod bins;
+pub mod crowd;
 pub mod entry;
 pub mod follow;
 mod row;

@@ -118,14 +118,16 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, plot: &Plot) {
     let window = picture.window(width);
     let (first, last) = plot.under_cursor(bins, &window);
     let angriest = bins.angriest(first, last);
+    let hosts = picture.hosts_at_cursor(width, glyphs.thousands);
+    let x = brush.text(1, top + 2, &format!("{hosts}, "), Meaning::Text);
     if let Some((angry, row)) = angriest.and_then(|angry| Some((angry, scene.model.latest(HostId(angry.host))?))) {
         let about = if angry.estimated { "at most " } else { "" };
-        let x = brush.text(1, top + 2, "angriest: ", Meaning::Text);
+        let x = brush.text(x, top + 2, "angriest: ", Meaning::Text);
         let x = brush.clean(x, top + 2, &row.name, Meaning::Angry);
         let words = format!(" ({about}{} refusals and errors)", count(u64::from(angry.count), glyphs.thousands));
         brush.text(x, top + 2, &words, Meaning::Text);
     } else {
-        brush.text(1, top + 2, "nobody was angry here", Meaning::Dim);
+        brush.text(x, top + 2, "nobody was angry here", Meaning::Dim);
     }
     let lines = scene.model.log.iter().filter(|line| line.wall >= from && line.wall < to);
     for (y, line) in (top + 3..height).zip(lines) {

@@ -144,6 +144,20 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     }
 }
 
+/// Rows of the unfolded detail that do not fit the screen.
+pub fn rows_to_scroll(scene: &Scene<'_>) -> usize {
+    let (width, height) = scene.model.size;
+    let layout = Layout::of((width, height), scene.model.log_open);
+    // Its title takes a row, and the footer.
+    let room = match scene.model.screen {
+        Screen::Host => (width, height.saturating_sub(header_rows_of_others(height, layout) + 2)),
+        Screen::Hosts | Screen::Log => {
+            ((width - table_width(width)).saturating_sub(1), layout.heading.saturating_add(layout.table))
+        }
+    };
+    detail::rows_to_scroll(scene, room)
+}
+
 /// Rows of the header on the screens without a table: on low ones the state and the counts are enough.
 fn header_rows_of_others(height: u16, layout: Layout) -> u16 {
     if height < 40 { layout.header.min(2) } else { layout.header }

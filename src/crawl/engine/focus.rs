@@ -3,10 +3,12 @@
 //! A ring of the last [`RING_MAX`] requests and decisions of all hosts is kept while somebody watches, so
 //! that a host has a past when it is looked at first; after that its own last [`FOCUS_MAX`] are kept.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::control::HostId;
+use super::Engine;
+use crate::control::{HostId, Mono};
+use crate::crawl::address::Authority;
 use crate::watch::{FOCUS_MAX, Focus, Recent};
 
 /// Requests and decisions of all hosts that are kept; the oldest go first.
@@ -20,6 +22,8 @@ pub(super) struct Recently {
     shown: VecDeque<Recent>,
     /// The watcher has not seen the newest yet.
     fresh: bool,
+    /// URLs that robots.txt forbade, by host: an entry for each host that forbade any.
+    denied: HashMap<HostId, u64>,
 }
 
 impl Recently {
@@ -38,6 +42,12 @@ impl Recently {
         self.ring.push_back((host, recent));
     }
 
+    /// robots.txt forbade a URL of a host.
+    pub(super) fn deny(&mut self, host: HostId) {
+        *self.denied.entry(host).or_default() += 1;
+        self.fresh |= self.focus == Some(host);
+    }
+
     /// Looks at a host, or at none.
     pub(super) fn look_at(&mut self, host: Option<HostId>) {
         self.focus = host;
@@ -53,12 +63,28 @@ impl Recently {
     }
 
     /// What the watcher has not seen yet: all of it again, if anything is new.
-    pub(super) fn take(&mut self) -> Option<Arc<Focus>> {
+    fn take(&mut self) -> Option<Focus> {
         if !std::mem::take(&mut self.fresh) {
             return None;
         }
         let host = self.focus?;
-        Some(Arc::new(Focus { host, recent: self.shown.iter().cloned().collect() }))
+        let denied = self.denied.get(&host).copied().unwrap_or(0);
+        let recent = self.shown.iter().cloned().collect();
+        Some(Focus { host, recent, endpoints: Vec::new(), robots: None, denied })
+    }
+}
+
+impl Engine {
+    /// What the watcher has not seen yet of the host in focus, if anything.
+    pub(super) fn focus(&mut self, now: Mono) -> Option<Arc<Focus>> {
+        let mut focus = self.recently.take()?;
+        focus.endpoints = self.controller.endpoints(now, focus.host);
+        if self.config.crawl.respect_robots {
+            let name = self.hosts.name(focus.host);
+            let authorities = Authority::of_key(name.as_str()).into_iter().flatten();
+            focus.robots = Some(authorities.filter_map(|authority| self.robots.view(&authority)).collect());
+        }
+        Some(Arc::new(focus))
     }
 }
 

@@ -243,14 +243,16 @@ fn at_cursor(model: &Review, brush: &mut Brush<'_>) {
     let (left, right) = (moment(from, with_date) + &tenths(from), moment(to, false) + &tenths(to));
     brush.rule(0, &format!("at cursor  {left} {} {right}", glyphs.none), "");
     counts_line(&model.picture(), model.size.0, &mut brush.part(1, 1, brush.width().saturating_sub(1), 1));
+    let hosts = model.picture().hosts_at_cursor(model.size.0, glyphs.thousands);
+    let x = brush.text(1, 2, &format!("{hosts}, "), Meaning::Text);
     if let Some((host, angriest)) = model.angriest() {
         let about = if angriest.estimated { "at most " } else { "" };
-        let x = brush.text(1, 2, "angriest: ", Meaning::Text);
+        let x = brush.text(x, 2, "angriest: ", Meaning::Text);
         let x = brush.clean(x, 2, &host.host, Meaning::Angry);
         let words = format!(" ({about}{} refusals and errors)", count(u64::from(angriest.count), glyphs.thousands));
         brush.text(x, 2, &words, Meaning::Text);
     } else {
-        brush.text(1, 2, "nobody was angry here", Meaning::Dim);
+        brush.text(x, 2, "nobody was angry here", Meaning::Dim);
     }
     let rows = usize::from(brush.height().saturating_sub(3));
     let (entries, more) = model.timeline.entries(from, to, rows);

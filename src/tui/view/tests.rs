@@ -19,6 +19,7 @@ use crate::tui::theme::{Depth, Surroundings};
 use crate::watch::{Phase, Snapshot};
 
 mod closely;
+mod everywhere;
 mod logbook;
 mod session;
 
