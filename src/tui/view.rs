@@ -193,4 +193,8 @@ pub fn text_of(buffer: &Buffer) -> String {
 }
 
 #[cfg(test)]
+mod dump;
+#[cfg(test)]
+pub(super) use dump::dump;
+#[cfg(test)]
 mod tests;

@@ -23,7 +23,8 @@ impl Line {
     /// Adds an action's keys, as far as there is room.
     fn add(&mut self, binding: &Binding) {
         for key in binding.keys.iter().map(ToString::to_string) {
-            if self.keys.width() + key.width() < usize::from(KEYS) {
+            // A blank before the key, and one after the last.
+            if self.keys.width() + usize::from(!self.keys.is_empty()) + key.width() < usize::from(KEYS) {
                 self.keys.push_str(if self.keys.is_empty() { "" } else { " " });
                 self.keys.push_str(&key);
             }

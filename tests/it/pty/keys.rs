@@ -164,9 +164,9 @@ fn help_sort_and_filter_open_and_close() {
 
 #[test]
 fn wanted_13_19_a_filter_and_a_bulk_act_silence_all_the_hosts_that_pass() {
-    let scene = Scene::new(fine(LATENCY), 20.0, 2.0, "");
     let quiet: Vec<String> = (0..26).map(|number| format!("h{number}.quiet.test")).collect();
     let names: Vec<&str> = quiet.iter().map(String::as_str).chain(["b.test"]).collect();
+    let scene = Scene::of(&names, fine(LATENCY), (10.0, 2.0), "");
     scene.list(&names, 3_000);
     let mut pty = Pty::start(scene.path(), &scene.run());
     pty.see("hosts 27");
