@@ -3,12 +3,12 @@
 //! The engine sends its counts only while this screen is open. What acts on hosts does nothing here: the table's
 //! cursor cannot be seen.
 
-use super::format::{count, end_cut, middle_cut};
+use super::format::{end_cut, middle_cut};
 use super::keymap::Action;
 use super::model::{Model, Screen};
 use super::paint::Brush;
 use super::plot::Plot;
-use super::review::view::{counts_line, picture_rows};
+use super::review::view::{bad_words, counts_line, picture_rows};
 use super::theme::Meaning;
 use super::update;
 use super::view::Scene;
@@ -124,7 +124,7 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, plot: &Plot) {
         let about = if angry.estimated { "at most " } else { "" };
         let x = brush.text(x, top + 2, "angriest: ", Meaning::Text);
         let x = brush.clean(x, top + 2, &row.name, Meaning::Angry);
-        let words = format!(" ({about}{} refusals and errors)", count(u64::from(angry.count), glyphs.thousands));
+        let words = format!(" ({about}{})", bad_words(angry.count, glyphs.thousands));
         brush.text(x, top + 2, &words, Meaning::Text);
     } else {
         brush.text(x, top + 2, "nobody was angry here", Meaning::Dim);

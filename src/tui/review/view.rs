@@ -249,7 +249,7 @@ fn at_cursor(model: &Review, brush: &mut Brush<'_>) {
         let about = if angriest.estimated { "at most " } else { "" };
         let x = brush.text(x, 2, "angriest: ", Meaning::Text);
         let x = brush.clean(x, 2, &host.host, Meaning::Angry);
-        let words = format!(" ({about}{} refusals and errors)", count(u64::from(angriest.count), glyphs.thousands));
+        let words = format!(" ({about}{})", bad_words(angriest.count, glyphs.thousands));
         brush.text(x, 2, &words, Meaning::Text);
     } else {
         brush.text(x, 2, "nobody was angry here", Meaning::Dim);
@@ -262,6 +262,14 @@ fn at_cursor(model: &Review, brush: &mut Brush<'_>) {
     if more > 0 && brush.height() > 3 {
         let words = format!(" {} {more} more, Enter for all ", glyphs.ellipsis);
         brush.text_right(brush.width(), 2, &words, Meaning::Dim);
+    }
+}
+
+/// So many bad answers, in words.
+pub(crate) fn bad_words(bad: u32, thousands: char) -> String {
+    match bad {
+        1 => String::from("1 refusal or error"),
+        n => format!("{} refusals and errors", count(u64::from(n), thousands)),
     }
 }
 
