@@ -201,6 +201,8 @@ pub enum Change {
     Add(String),
     /// URLs that match this regular expression are not fetched any more.
     Exclude(String),
+    /// URLs that match this regular expression are no trap.
+    Allow(String),
     /// Fetches in flight at most.
     Concurrency(u32),
     /// The configuration file is read again.

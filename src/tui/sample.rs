@@ -205,6 +205,7 @@ pub fn snapshot() -> Snapshot {
                 overridden: 1,
                 stuck: 1,
                 angry: 2,
+                trapped: 0,
                 tail: 1,
                 forgotten: 0,
             },
