@@ -4,12 +4,14 @@
 //! [`Config`], in which everything is validated.
 
 mod check;
+mod differences;
 mod error;
 mod hosts;
 mod load;
 mod nearest;
 mod raw;
 mod sections;
+mod servers;
 pub mod units;
 
 use std::collections::BTreeMap;
@@ -19,10 +21,13 @@ use std::time::Duration;
 
 use crate::control::{Original, Settings};
 
+pub use differences::{Difference, Takes};
+pub(crate) use error::line_and_column;
 pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
 pub use hosts::{ENDPOINTS_MAX, HOSTS_MAX};
-pub use load::{DEFAULT_CONFIG, Environment, FILE_MAX, KeyCheck, Outside, Overrides};
+pub use load::{DEFAULT_CONFIG, Environment, FILE_MAX, KeyCheck, KeysCheck, Outside, Overrides, ThemeCheck};
 pub use sections::{CONCURRENCY_RANGE, THEMES, is_theme_file};
+pub use servers::{SERVERS_MAX, load_servers, parse_servers};
 
 /// What to do when the terminal vanishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -201,7 +206,7 @@ impl std::fmt::Debug for SecretString {
 }
 
 /// The `[ui]` section.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UiConfig {
     /// Frames a second at most.
     pub fps: u32,
@@ -209,6 +214,8 @@ pub struct UiConfig {
     pub glyphs: Glyphs,
     /// Theme name.
     pub theme: String,
+    /// Whether the terminal is asked for the mouse at the start.
+    pub mouse: bool,
     /// What to do on hang-up.
     pub on_hangup: OnHangup,
 }
@@ -260,7 +267,13 @@ impl Default for Config {
                 cookies: false,
                 extra_roots: Vec::new(),
             },
-            ui: UiConfig { fps: 4, glyphs: Glyphs::Auto, theme: "auto".to_owned(), on_hangup: OnHangup::Continue },
+            ui: UiConfig {
+                fps: 4,
+                glyphs: Glyphs::Auto,
+                theme: "auto".to_owned(),
+                mouse: false,
+                on_hangup: OnHangup::Continue,
+            },
             keys: BTreeMap::new(),
         }
     }

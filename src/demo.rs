@@ -223,7 +223,13 @@ mod tests {
                 cookies: false,
                 extra_roots: Vec::new(),
             },
-            ui: UiConfig { fps: 4, glyphs: Glyphs::Auto, theme: String::new(), on_hangup: OnHangup::Continue },
+            ui: UiConfig {
+                fps: 4,
+                glyphs: Glyphs::Auto,
+                theme: String::new(),
+                mouse: false,
+                on_hangup: OnHangup::Continue,
+            },
             keys: BTreeMap::new(),
         }
     }

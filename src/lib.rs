@@ -15,11 +15,12 @@
 //! * [`journal`] — what is persisted, and how it is read back.
 //! * [`review`] — the text side of `crawldeck review`.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
-//! * [`sim`] — servers as pure models, for the demo and the simulator.
+//! * [`sim`] — servers as pure models, and crawls against them in virtual time; [`simulate`] — its text side.
 //! * [`demo`] — the models of [`sim`] behind real sockets on loopback.
 //! * [`cli`] — what can be typed; [`commands`] — the commands that need no engine.
 //! * [`headless`] — status lines when there is no terminal.
 //! * [`watch`] — what passes between the engine and whoever watches it.
+//! * [`reload`] — the configuration file, read again on request and when it changes.
 //! * [`session`] — one crawl wired together; [`signals`] — signals become requests; [`launch`] — from what was
 //!   typed to a session.
 //! * [`tui`] — the dashboard: sees snapshots, sends requests, holds nothing up.
@@ -35,10 +36,12 @@ pub mod headless;
 pub mod journal;
 pub mod launch;
 pub mod logging;
+pub mod reload;
 pub mod review;
 pub mod session;
 pub mod signals;
 pub mod sim;
+pub mod simulate;
 pub mod text;
 pub mod tui;
 pub mod watch;

@@ -15,7 +15,7 @@ use super::check::{
 use super::hosts::host_pattern;
 use super::nearest::nearest;
 use super::raw::{Section, wrong_type};
-use super::{Config, Follow, Glyphs, KeyCheck, NetworkConfig, OnHangup, UiConfig};
+use super::{Config, Follow, Glyphs, NetworkConfig, OnHangup, Outside, ThemeCheck, UiConfig};
 use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
 use crate::control::{ControllerKind, Settings, Shape};
 
@@ -155,13 +155,19 @@ pub(super) fn output(section: Option<Section<'_>>) {
 }
 
 /// `[ui]`.
-pub(super) fn ui(section: Option<Section<'_>>, ui: &mut UiConfig, settings: &mut Settings) {
+pub(super) fn ui(
+    section: Option<Section<'_>>,
+    ui: &mut UiConfig,
+    settings: &mut Settings,
+    check_theme: ThemeCheck<'_>,
+) {
     let Some(mut section) = section else { return };
     section.set("fps", &mut ui.fps, whole(1..=60));
     let glyphs =
         [("auto", Word::Is(Glyphs::Auto)), ("unicode", Word::Is(Glyphs::Unicode)), ("ascii", Word::Is(Glyphs::Ascii))];
     section.set("glyphs", &mut ui.glyphs, word(&glyphs));
-    section.set("theme", &mut ui.theme, theme);
+    section.set("theme", &mut ui.theme, theme(check_theme));
+    section.set("mouse", &mut ui.mouse, boolean);
     section.set("override_ttl", &mut settings.override_ttl, duration(SECOND..=YEAR));
     section.set("remind_after", &mut settings.remind_after, duration(SECOND..=YEAR));
     let on_hangup = [("continue", Word::Is(OnHangup::Continue)), ("drain", Word::Is(OnHangup::Drain))];
@@ -175,17 +181,20 @@ pub fn is_theme_file(theme: &str) -> bool {
 }
 
 /// `[keys]`: the names are the actions', so whoever knows the actions checks them.
-pub(super) fn keys(top: &mut Section<'_>, config: &mut Config, check: KeyCheck<'_>) {
+pub(super) fn keys(top: &mut Section<'_>, config: &mut Config, outside: Outside<'_>) {
     let read = |action: &str, value: &DeValue<'_>| {
         let key = any_text(value, "a key in quotes, such as \"p\"")?;
         if key.is_empty() {
             return Err(format!("`{action}` has no key; write one, such as \"p\", or leave the line out"));
         }
-        check(action, key)?;
+        (outside.keys)(action, key)?;
         Ok((action.to_owned(), key.to_owned()))
     };
     if let Some(keys) = top.entries("keys", read) {
         config.keys = keys.into_iter().collect();
+        for (action, message) in (outside.conflicts)(&config.keys) {
+            top.error_in("keys", &action, &message);
+        }
     }
 }
 
@@ -216,16 +225,20 @@ fn only_false(reason: &'static str) -> impl Fn(&DeValue<'_>) -> Result<(), Strin
     }
 }
 
-/// A theme that exists.
-fn theme(value: &DeValue<'_>) -> Result<String, String> {
-    let usable = THEMES.map(|theme| format!("\"{theme}\"")).join(" or ");
-    let Some(typed) = value.as_str() else { return Err(wrong_type(value, &usable)) };
-    // A file of one's own is read when the screen begins.
-    if THEMES.contains(&typed) || crate::config::is_theme_file(typed) {
-        return Ok(typed.to_owned());
+/// A theme that exists, and can be read if it is a file of one's own.
+fn theme(check: ThemeCheck<'_>) -> impl Fn(&DeValue<'_>) -> Result<String, String> {
+    move |value| {
+        let usable = THEMES.map(|theme| format!("\"{theme}\"")).join(" or ");
+        let Some(typed) = value.as_str() else { return Err(wrong_type(value, &usable)) };
+        if THEMES.contains(&typed) {
+            return Ok(typed.to_owned());
+        }
+        if crate::config::is_theme_file(typed) {
+            return check(typed).map(|()| typed.to_owned());
+        }
+        Err(match nearest(typed, THEMES) {
+            Some(near) => format!("there is no theme \"{typed}\"; did you mean \"{near}\"? write {usable}"),
+            None => format!("there is no theme \"{typed}\"; write {usable}"),
+        })
     }
-    Err(match nearest(typed, THEMES) {
-        Some(near) => format!("there is no theme \"{typed}\"; did you mean \"{near}\"? write {usable}"),
-        None => format!("there is no theme \"{typed}\"; write {usable}"),
-    })
 }

@@ -33,7 +33,7 @@ fn environment(name: &str) -> Option<OsString> {
 }
 
 fn parse_in_environment(text: &str) -> Result<Config, ConfigErrors> {
-    Config::parse_with(text, "c.toml", Outside { environment: &environment, keys: &|_, _| Ok(()) })
+    Config::parse_with(text, "c.toml", Outside { environment: &environment, ..Outside::process() })
 }
 
 #[test]
@@ -338,7 +338,9 @@ fn keys_are_checked_by_who_knows_the_actions() {
         other => Err(format!("there is no action `{other}`; did you mean `pause`?")),
     };
     let text = "[keys]\npause = \"x\"\npasue = \"y\"\n";
-    let shown = Config::parse_with(text, "c.toml", Outside::with_keys(&keys)).expect_err("refused").to_string();
+    let shown = Config::parse_with(text, "c.toml", Outside { keys: &keys, ..Outside::process() })
+        .expect_err("refused")
+        .to_string();
     assert_eq!(shown, "c.toml:3:9: `keys`: there is no action `pasue`; did you mean `pause`?");
 }
 

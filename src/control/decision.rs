@@ -104,6 +104,10 @@ pub enum What {
     Allow,
     /// The operator changed how many fetches may be in flight.
     Concurrency,
+    /// The configuration was read again; before and after: host rules and changed keys, in words.
+    Reload,
+    /// A host's original rate was changed by that; tokens per second.
+    Original,
     /// An existing run goes on.
     ResumeRun,
 }

@@ -10,10 +10,12 @@
 mod change;
 mod discover;
 mod dispatch;
+mod exclude;
 mod finish;
 mod focus;
 mod intake;
 mod publish;
+mod reload;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +41,8 @@ use crate::journal::Journal;
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{ActAnswer, LogLine, Phase, Request, Snapshot, Totals};
+
+pub use reload::AskReload;
 
 /// The longest sleep of the engine: a suspend of the machine is noticed within it.
 const TICK: Duration = Duration::from_secs(1);
@@ -127,6 +131,16 @@ pub struct Engine {
     traps: Traps,
     /// Links are left out for want of room, and that was said.
     crowded: bool,
+    /// Patterns for which the queue is walked through.
+    exclusions: std::collections::VecDeque<exclude::Exclusion>,
+    /// Endpoints were changed: what stands in a lane may belong to another.
+    relayed: bool,
+    /// Who can read the configuration again.
+    ask_reload: Option<AskReload>,
+    /// What is wrong with the file, as long as it is.
+    config_trouble: Option<Clean>,
+    /// What the screen is told of a new configuration.
+    ui: Option<Arc<crate::watch::UiSettings>>,
     requests: Option<mpsc::Receiver<Request>>,
     reports: mpsc::Receiver<Report>,
     in_flight: dispatch::InFlight,
@@ -185,6 +199,11 @@ impl Engine {
             links: Arc::new(link_rules(&config)),
             traps: Traps::default(),
             crowded: false,
+            exclusions: std::collections::VecDeque::new(),
+            relayed: false,
+            ask_reload: None,
+            config_trouble: None,
+            ui: None,
             requests: Some(requests),
             reports,
             in_flight: dispatch::InFlight::default(),
@@ -234,6 +253,7 @@ impl Engine {
             let now = self.tick();
             self.check_journal(now);
             self.grant(now);
+            self.walk_queue();
             self.sweep(now);
             self.write_down(now);
             self.publish(now);
@@ -289,6 +309,9 @@ impl Engine {
 
     /// How long the engine may sleep when nothing comes in.
     fn sleep_for(&mut self, now: Mono) -> Duration {
+        if self.walks() {
+            return Duration::ZERO;
+        }
         let grants = match self.may_grant(now) {
             true => self.controller.next_wake(),
             false => self.local_rest.max(now.after(TICK)),
@@ -320,7 +343,7 @@ impl Engine {
                 let spent = limit > 0 && self.sent >= limit;
                 let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
-                idle && done && (self.journal.backlog() == 0 || !self.journal_lives)
+                idle && done && self.exclusions.is_empty() && (self.journal.backlog() == 0 || !self.journal_lives)
             }
         }
     }
@@ -337,6 +360,7 @@ impl Engine {
             }
         }
         self.requeue_in_flight(now);
+        self.end_walks();
         if self.phase == Phase::Running && self.frontier.pending() == 0 {
             self.skip_parked();
         }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use url::Url;
 
 use super::links::{Found, Rules};
+use crate::config::HostRule;
 use crate::control::{RequestKind, Verdict};
 use crate::text::Clean;
 
@@ -100,4 +101,10 @@ pub type ReplyFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 pub trait Fetch: Send + Sync {
     /// Makes one wire request (or none, if the address is refused).
     fn fetch(&self, request: FetchRequest) -> ReplyFuture;
+
+    /// Requests from now on carry the headers of these entries of the configuration; an error says why not, and
+    /// changes nothing. Whoever sends no headers has nothing to change.
+    fn set_hosts(&self, _hosts: Arc<[HostRule]>) -> Result<(), String> {
+        Ok(())
+    }
 }

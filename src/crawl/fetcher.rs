@@ -162,6 +162,10 @@ impl Fetch for HttpFetcher {
         let wire = Arc::clone(&self.wire);
         Box::pin(async move { wire.exchange(request).await })
     }
+
+    fn set_hosts(&self, hosts: Arc<[HostRule]>) -> Result<(), String> {
+        self.wire.headers.set_rules(hosts).map_err(|error| error.to_string())
+    }
 }
 
 /// All that a request needs.

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::Engine;
 use crate::config::CONCURRENCY_RANGE;
-use crate::control::{HostId, RequestKind, Value, What, Who};
+use crate::control::{Value, What, Who};
 use crate::crawl::address::parse_url;
 use crate::crawl::input::{self, InputItem, Source};
 use crate::text::Clean;
@@ -15,34 +15,41 @@ use crate::watch::{ActAnswer, Change, Phase};
 
 /// Files of URLs that wait to be read; a further one is refused.
 const FILES_MAX: usize = 16;
-/// Patterns that can be excluded while the crawl runs.
-const EXCLUDES_MAX: usize = 64;
+/// Patterns that can be allowed while the crawl runs.
+const ALLOWS_MAX: usize = 64;
 
 impl Engine {
     /// Makes a change and answers it.
     pub(super) fn change(&mut self, ticket: u64, change: Change) {
         let done = if self.phase == Phase::Running || matches!(change, Change::Note(_)) {
-            self.make(change)
+            self.make(ticket, change)
         } else {
             Err(String::from("the crawl is ending: nothing was changed"))
         };
-        let (changed, text) = match done {
-            Ok(text) => (1, text),
-            Err(text) => (0, text),
-        };
-        self.answers.push(ActAnswer { ticket, changed, text: Clean::new(text) });
+        match done {
+            Ok(Some(text)) => self.answer(ticket, 1, text),
+            // It is answered when it is done.
+            Ok(None) => {}
+            Err(text) => self.answer(ticket, 0, text),
+        }
     }
 
-    fn make(&mut self, change: Change) -> Result<String, String> {
+    /// Answers a request.
+    pub(super) fn answer(&mut self, ticket: u64, changed: usize, text: impl Into<Clean>) {
+        self.answers.push(ActAnswer { ticket, changed, text: text.into() });
+    }
+
+    fn make(&mut self, ticket: u64, change: Change) -> Result<Option<String>, String> {
         match change {
             Change::Note(text) => {
                 self.event(Who::Operator, None, What::Note, Value::None, Value::None, &text, None);
-                Ok(String::from("noted in the journal"))
+                Ok(Some(String::from("noted in the journal")))
             }
-            Change::Add(what) => self.add(&what),
-            Change::Exclude(pattern) => self.exclude(&pattern),
-            Change::Allow(pattern) => self.allow(&pattern),
-            Change::Concurrency(wanted) => self.set_concurrency(wanted),
+            Change::Add(what) => self.add(&what).map(Some),
+            Change::Exclude(pattern) => self.exclude(ticket, &pattern).map(|()| None),
+            Change::Allow(pattern) => self.allow(&pattern).map(Some),
+            Change::Concurrency(wanted) => self.set_concurrency(wanted).map(Some),
+            Change::Reload => self.ask_for_reload(ticket).map(|()| None),
         }
     }
 
@@ -87,42 +94,10 @@ impl Engine {
         Ok(format!("reading URLs from {name}"))
     }
 
-    /// Nothing that matches is fetched from now on; what is queued of it is dropped.
-    fn exclude(&mut self, pattern: &str) -> Result<String, String> {
-        if self.excluded.len() >= EXCLUDES_MAX {
-            return Err(format!("not excluded: there are {EXCLUDES_MAX} patterns already"));
-        }
-        let regex = Regex::new(pattern).map_err(|_| format!("not excluded: `{pattern}` is no regular expression"))?;
-        let matches = |job: &crate::crawl::job::Job| job.kind() != RequestKind::Robots && regex.is_match(&job.url);
-        let removed = self.frontier.remove(matches);
-        let why = format!("excluded by {pattern}");
-        let mut hosts: Vec<HostId> = Vec::new();
-        for (host, job) in &removed {
-            self.skip(Some(*host), job.root().to_owned().as_str(), &why);
-            if hosts.last() != Some(host) {
-                hosts.push(*host);
-            }
-        }
-        for host in hosts {
-            self.sync_all(host);
-        }
-        let parked = self.traps.take(|parked| regex.is_match(&parked.url));
-        for parked in &parked {
-            self.skip(Some(parked.host), &parked.url, &why);
-            self.tell_held_back(parked.host);
-        }
-        self.excluded.push(regex);
-        let count = removed.len() + parked.len();
-        let removed = format!("{why}: {count} queued URLs removed; what is in flight ends");
-        let count = Value::Number(count as f64);
-        self.event(Who::Operator, None, What::Exclude, Value::Text(pattern.to_owned()), count, &why, None);
-        Ok(removed)
-    }
-
     /// What matches is no trap: what is held back of it goes, and a domain of that name may have more hosts.
     fn allow(&mut self, pattern: &str) -> Result<String, String> {
-        if self.traps.allowed() >= EXCLUDES_MAX {
-            return Err(format!("not allowed: there are {EXCLUDES_MAX} patterns already"));
+        if self.traps.allowed() >= ALLOWS_MAX {
+            return Err(format!("not allowed: there are {ALLOWS_MAX} patterns already"));
         }
         let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
         let domains = self.scope.forgive(|domain| regex.is_match(domain));
@@ -164,7 +139,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::config::Config;
-    use crate::control::{Command, Outcome, Verdict};
+    use crate::control::{Command, HostId, Outcome, Verdict};
     use crate::crawl::engine::{EngineParts, Looks};
     use crate::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
     use crate::journal::Journal;
@@ -280,6 +255,8 @@ mod tests {
         engine.await.expect("no panic");
         let events = std::fs::read_to_string(folder.path().join("events.jsonl")).expect("written");
         answers.retain(|answer| answer.ticket > 0);
+        // What takes several turns is answered after what takes one.
+        answers.sort_by_key(|answer| answer.ticket);
         (answers, totals, focus, events)
     }
 

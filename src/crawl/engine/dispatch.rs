@@ -64,6 +64,13 @@ impl InFlight {
         self.flights.remove(&ticket)
     }
 
+    /// The lanes are others now.
+    pub(super) fn relay(&mut self, lane: impl Fn(HostId, &Url) -> Lane) {
+        for flight in self.flights.values_mut().filter(|flight| flight.job.kind() != RequestKind::Robots) {
+            flight.grant.lane = lane(flight.grant.host, &flight.url);
+        }
+    }
+
     /// Requests that stand for a URL of the crawl (robots.txt does not).
     pub(super) fn pages(&self) -> u64 {
         self.flights.values().filter(|flight| flight.job.kind() != RequestKind::Robots).count() as u64
@@ -103,6 +110,17 @@ impl Engine {
                 self.fail(Some(host), &job, "the URL cannot be read");
                 continue;
             };
+            if job.kind() != RequestKind::Robots {
+                if !self.exclusions.is_empty() && self.drop_excluded(host, &job, &url) {
+                    continue;
+                }
+                let own = if self.relayed { self.hosts.lane(host, &url, &self.config) } else { lane };
+                if own != lane {
+                    self.frontier.push(host, own, job);
+                    self.sync(host, own);
+                    continue;
+                }
+            }
             if job.kind() == RequestKind::Robots || !self.config.crawl.respect_robots {
                 self.send(now, grant, job, url);
                 return;

@@ -130,6 +130,8 @@ impl Engine {
             Some(Request::ShowTimeline) => self.timeline_shown = Some(Mono::ZERO),
             Some(Request::HideTimeline) => self.timeline_shown = None,
             Some(Request::Change { ticket, change }) => self.change(ticket, change),
+            Some(Request::Reread(reading)) => self.reread(&reading),
+            Some(Request::Unwatched(why)) => self.unwatched(&why),
             Some(Request::Focus(host)) => self.recently.look_at(host),
             Some(Request::Drain) => self.leave(Phase::Draining),
             Some(Request::Stop) => self.leave(Phase::Stopped),

@@ -160,6 +160,11 @@ struct GoodCopy {
 }
 
 impl Robots {
+    /// Tries after failures are spaced by this from now on.
+    pub fn set_backoff(&mut self, backoff: BackoffPolicy) {
+        self.backoff = backoff;
+    }
+
     /// A cache for the crawler with this User-Agent header. Tries after failures are spaced by `backoff`.
     pub fn new(user_agent: impl Into<String>, backoff: BackoffPolicy) -> Self {
         Self::bounded(user_agent, backoff, AUTHORITIES_MAX, BYTES_MAX)
