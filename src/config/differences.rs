@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use super::{Config, HostRule};
+use super::{Config, Follow, HostRule};
 use crate::control::{ControllerKind, Policy, Shape};
 
 /// When a changed value takes effect.
@@ -121,7 +121,10 @@ impl Config {
         let patterns =
             |config: &Self| config.crawl.exclude.iter().map(|one| one.as_str().to_owned()).collect::<Vec<_>>();
         let count = |one: &Vec<String>| format!("{} patterns", one.len());
+        found.fixed("crawl.follow", follow_words(&old.follow) != follow_words(&new.follow));
         found.of("crawl.exclude", &patterns(self), &patterns(read), count);
+        found.fixed("crawl.sitemaps", old.sitemaps != new.sitemaps);
+        found.plain("crawl.max_depth", &old.max_depth, &new.max_depth);
         found.plain("crawl.max_requests", &old.max_requests, &new.max_requests);
         found.plain("crawl.retries", &old.retries, &new.retries);
         found.duration("crawl.give_up_after", &self.settings.give_up_after, &read.settings.give_up_after);
@@ -210,6 +213,8 @@ impl Config {
     pub fn taken_by(mut self, running: &Self) -> Self {
         self.crawl.urls.clone_from(&running.crawl.urls);
         self.crawl.user_agent.clone_from(&running.crawl.user_agent);
+        self.crawl.follow.clone_from(&running.crawl.follow);
+        self.crawl.sitemaps = running.crawl.sitemaps;
         self.network.clone_from(&running.network);
         self.output = running.output;
         self
@@ -219,6 +224,15 @@ impl Config {
 /// Whether two entries have the same endpoints in the same order.
 fn same_paths(one: &HostRule, other: &HostRule) -> bool {
     one.endpoints.iter().map(|endpoint| &endpoint.path).eq(other.endpoints.iter().map(|endpoint| &endpoint.path))
+}
+
+fn follow_words(follow: &Follow) -> Vec<&str> {
+    match follow {
+        Follow::None => vec!["none"],
+        Follow::Host => vec!["host"],
+        Follow::Domain => vec!["domain"],
+        Follow::Globs(globs) => std::iter::once("globs").chain(globs.iter().map(|one| one.glob().glob())).collect(),
+    }
 }
 
 fn shape_word(shape: Shape) -> &'static str {
@@ -257,13 +271,15 @@ mod tests {
     #[test]
     fn each_changed_key_is_named_with_its_values() {
         assert_eq!(told("", crate::config::DEFAULT_CONFIG), Vec::<String>::new());
-        let after = "[crawl]\nconcurrency = 8\nuser_agent = \"other/1\"\nexclude = [\"a\"]\n[politeness]\nrate = 0.5\n\
+        let after = "[crawl]\nconcurrency = 8\nuser_agent = \"other/1\"\nexclude = [\"a\"]\nfollow = [\"a\"]\nmax_depth = 2\n[politeness]\nrate = 0.5\n\
                      shape = \"leaky-bucket\"\nglobal_rate = 3\n[controller]\nkind = \"static\"\n[backoff]\nmax = \"90s\"\n\
                      [network]\nproxy = \"http://u:secret@127.0.0.1:1\"\n[ui]\nmouse = true\n[keys]\npause = \"x\"\n";
         let expected = [
             "crawl.concurrency 64 to 8",
             "(crawl.user_agent)",
+            "(crawl.follow)",
             "crawl.exclude 0 patterns to 1 patterns",
+            "crawl.max_depth 0 to 2",
             "politeness.rate 2 to 0.5",
             "politeness.shape token-bucket to leaky-bucket",
             "controller.kind halving to static",

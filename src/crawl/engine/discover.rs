@@ -184,7 +184,10 @@ impl Engine {
         if let Some(host) = self.hosts.find(url) {
             return Some(host);
         }
-        if let NewHost::TooMany { domain, refused } = self.scope.meet(url) {
+        // Domains are counted as long as their hosts can be known: that bounds them.
+        if !self.hosts.is_full()
+            && let NewHost::TooMany { domain, refused } = self.scope.meet(url)
+        {
             if refused == 1 {
                 let most = crate::crawl::scope::HOSTS_PER_DOMAIN;
                 let why = format!(
