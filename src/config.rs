@@ -51,6 +51,20 @@ pub enum Glyphs {
     Ascii,
 }
 
+/// Which links are followed.
+#[derive(Clone, Debug, Default)]
+pub enum Follow {
+    /// None.
+    #[default]
+    None,
+    /// Those to the hosts that the inputs name.
+    Host,
+    /// Those to all hosts of the registrable domains that the inputs name.
+    Domain,
+    /// Those to hosts that one of these matches.
+    Globs(Vec<globset::GlobMatcher>),
+}
+
 /// The `[crawl]` section, without what the core takes ([`Settings`]).
 #[derive(Clone, Debug)]
 pub struct CrawlConfig {
@@ -58,8 +72,14 @@ pub struct CrawlConfig {
     pub urls: Vec<PathBuf>,
     /// The User-Agent header; its first token is what robots.txt groups are matched against.
     pub user_agent: String,
+    /// Which links are followed.
+    pub follow: Follow,
     /// URL patterns never fetched.
     pub exclude: Vec<regex::Regex>,
+    /// Whether the sitemaps that robots.txt names are read.
+    pub sitemaps: bool,
+    /// Links from an input to a URL at most; 0 = no limit.
+    pub max_depth: u32,
     /// Wire requests in the whole crawl; 0 = no limit.
     pub max_requests: u64,
     /// Attempts for one URL that fail with 5xx or network errors.
@@ -236,7 +256,10 @@ impl Default for Config {
             crawl: CrawlConfig {
                 urls: Vec::new(),
                 user_agent: "crawldeck/0.1 (+https://example.org/about-our-crawl)".to_owned(),
+                follow: Follow::None,
                 exclude: Vec::new(),
+                sitemaps: false,
+                max_depth: 0,
                 max_requests: 0,
                 retries: 5,
                 respect_robots: true,

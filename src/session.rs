@@ -211,13 +211,6 @@ fn raise_descriptors() -> u32 {
     u32::try_from(most.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1)
 }
 
-/// What the archive tells of this crawl.
-fn about(config: &Config) -> ArchiveOptions {
-    let robots = if config.crawl.respect_robots { "obey" } else { "ignore" };
-    let about = vec![("robots", robots.to_owned()), ("http-header-user-agent", config.crawl.user_agent.clone())];
-    ArchiveOptions { about, ..ArchiveOptions::default() }
-}
-
 /// A concurrency beyond the descriptors there are is cut whenever the file is read.
 fn within_descriptors(file: ConfigFile, sockets: u32) -> ConfigFile {
     let check = file.check;
@@ -227,6 +220,13 @@ fn within_descriptors(file: ConfigFile, sockets: u32) -> ConfigFile {
         Ok(config)
     };
     ConfigFile { check: Box::new(cut), ..file }
+}
+
+/// What the archive tells of this crawl.
+fn about(config: &Config) -> ArchiveOptions {
+    let robots = if config.crawl.respect_robots { "obey" } else { "ignore" };
+    let about = vec![("robots", robots.to_owned()), ("http-header-user-agent", config.crawl.user_agent.clone())];
+    ArchiveOptions { about, ..ArchiveOptions::default() }
 }
 
 async fn drain_after(after: Duration, requests: mpsc::Sender<Request>) {

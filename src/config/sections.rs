@@ -12,9 +12,10 @@ use toml::de::DeValue;
 use super::check::{
     Word, any_text, boolean, duration, number, proxy, regex, resolved, size, text, user_agent, whole, word, zero_or,
 };
+use super::hosts::host_pattern;
 use super::nearest::nearest;
 use super::raw::{Section, wrong_type};
-use super::{Config, Glyphs, NetworkConfig, OnHangup, OutputConfig, Outside, ThemeCheck, UiConfig};
+use super::{Config, Follow, Glyphs, NetworkConfig, OnHangup, OutputConfig, Outside, ThemeCheck, UiConfig};
 use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
 use crate::control::{ControllerKind, Settings, Shape};
 
@@ -58,15 +59,12 @@ pub(super) fn crawl(section: Option<Section<'_>>, config: &mut Config) {
     }
     section.set("concurrency", &mut config.settings.concurrency, whole(CONCURRENCY_RANGE));
     section.set("user_agent", &mut crawl.user_agent, user_agent);
-    section.read("follow", follow);
+    section.set("follow", &mut crawl.follow, follow);
     if let Some(exclude) = section.list("exclude", regex) {
         crawl.exclude = exclude;
     }
-    section.read("sitemaps", only_false("reading sitemaps is not there yet"));
-    section.read("max_depth", |value| match whole(0..=1_000_000_u32)(value)? {
-        0 => Ok(()),
-        _ => Err("a depth needs links to be followed, which is not there yet; write 0".to_owned()),
-    });
+    section.set("sitemaps", &mut crawl.sitemaps, boolean);
+    section.set("max_depth", &mut crawl.max_depth, whole(0..=1_000_000_u32));
     section.set("max_requests", &mut crawl.max_requests, whole(REQUESTS_RANGE));
     section.set("retries", &mut crawl.retries, whole(0..=1_000));
     section.set("give_up_after", &mut config.settings.give_up_after, duration(SECOND..=YEAR));
@@ -199,20 +197,22 @@ pub(super) fn keys(top: &mut Section<'_>, config: &mut Config, outside: Outside<
     }
 }
 
-/// `follow`: known in all its forms, honoured in one.
-fn follow(value: &DeValue<'_>) -> Result<(), String> {
-    let not_yet = Word::NotYet("needs links to be followed, which is not there yet; write \"none\"");
-    match value {
-        DeValue::Array(_) => Err("following links is not there yet; write \"none\"".to_owned()),
-        _ => word(&[("none", Word::Is(())), ("host", not_yet), ("domain", not_yet)])(value),
+/// `follow`: a word, or a list of host globs.
+fn follow(value: &DeValue<'_>) -> Result<Follow, String> {
+    if let Some(globs) = value.as_array() {
+        let globs = globs.iter().map(|glob| Ok(host_pattern(glob.get_ref())?.1));
+        return globs.collect::<Result<Vec<_>, String>>().map(Follow::Globs);
     }
-}
-
-/// A switch that cannot be switched on yet.
-fn only_false(reason: &'static str) -> impl Fn(&DeValue<'_>) -> Result<(), String> {
-    move |value| match boolean(value)? {
-        false => Ok(()),
-        true => Err(format!("{reason}; write false")),
+    if value.as_str().is_none() {
+        return Err(wrong_type(
+            value,
+            "\"none\", \"host\", \"domain\", or a list of host globs such as [\"*.example.com\"]",
+        ));
+    }
+    match word(&[("none", Word::Is(0)), ("host", Word::Is(1)), ("domain", Word::Is(2))])(value)? {
+        0 => Ok(Follow::None),
+        1 => Ok(Follow::Host),
+        _ => Ok(Follow::Domain),
     }
 }
 

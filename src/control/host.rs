@@ -155,6 +155,8 @@ pub(super) struct Hot {
     pub(super) free_since: Mono,
     pub(super) moved: Option<(Mono, Trend)>,
     pub(super) concern: Option<Concern>,
+    /// URLs held back because they look like a trap.
+    pub(super) held_back: u32,
 }
 
 /// What may happen to a host next, and the one cause that limits it.
@@ -341,6 +343,7 @@ impl Hot {
             free_since: now,
             moved: None,
             concern: None,
+            held_back: 0,
         };
         hot.layer.bucket = Bucket::full(policy.shape, hot.effective(now, policy, settings), now);
         hot

@@ -8,6 +8,7 @@
 //! journal's backlog (granting stops above it), and the bounded channels in and out.
 
 mod change;
+mod discover;
 mod dispatch;
 mod exclude;
 mod finish;
@@ -26,8 +27,11 @@ use super::exchange::Fetch;
 use super::frontier::Frontier;
 use super::hosts::Hosts;
 use super::input::InputStream;
+use super::links;
 use super::robots::Robots;
+use super::scope::Scope;
 use super::throughput::Throughput;
+use super::traps::Traps;
 use super::worker::{Crew, Desk, REPORTS_MAX, Report};
 use crate::archive::{Archive, ArchiveHealth};
 use crate::clock::{Clock, Wall};
@@ -135,6 +139,12 @@ pub struct Engine {
     config_trouble: Option<Clean>,
     /// What the screen is told of a new configuration.
     ui: Option<Arc<crate::watch::UiSettings>>,
+    /// Which links belong to the crawl, and how they are gathered.
+    scope: Scope,
+    links: Arc<links::Rules>,
+    traps: Traps,
+    /// Links are left out for want of room, and that was said.
+    crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
     reports: mpsc::Receiver<Report>,
     in_flight: dispatch::InFlight,
@@ -197,6 +207,10 @@ impl Engine {
             ask_reload: None,
             config_trouble: None,
             ui: None,
+            scope: Scope::new(&config.crawl),
+            links: Arc::new(link_rules(&config)),
+            traps: Traps::default(),
+            crowded: false,
             requests: Some(requests),
             reports,
             in_flight: dispatch::InFlight::default(),
@@ -359,6 +373,9 @@ impl Engine {
         }
         self.requeue_in_flight(now);
         self.end_walks();
+        if self.phase == Phase::Running && self.frontier.pending() == 0 {
+            self.skip_parked();
+        }
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);
         if finished {
             self.phase = Phase::Finished;
@@ -375,6 +392,16 @@ impl Engine {
         };
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
         RunEnd { totals, trouble: trouble.or(kept).or(self.stopped_because) }
+    }
+}
+
+/// How links are gathered, by the configuration.
+fn link_rules(config: &Config) -> links::Rules {
+    let agent = super::robots::parse::product_token(config.crawl.user_agent.as_bytes());
+    links::Rules {
+        obey: config.crawl.respect_robots,
+        agent: String::from_utf8_lossy(agent).into_owned(),
+        exclude: config.crawl.exclude.clone(),
     }
 }
 

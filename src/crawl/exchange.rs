@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use url::Url;
 
+use super::links::{Found, Rules};
 use crate::archive::Capture;
 use crate::config::HostRule;
 use crate::control::{RequestKind, Verdict};
@@ -20,6 +21,8 @@ pub struct FetchRequest {
     pub url: Url,
     /// What for: decides the body cap and whether the body is kept.
     pub kind: RequestKind,
+    /// How links are gathered from the body, if they are.
+    pub links: Option<Arc<Rules>>,
     /// Who wants to know what a head says before its body is there, if anybody.
     pub listener: Option<Listener>,
 }
@@ -52,8 +55,10 @@ pub struct Reply {
     pub location: Option<Result<Url, Clean>>,
     /// Bytes of the body as received.
     pub received: u64,
-    /// The decoded body, for robots and sitemaps; empty for pages.
+    /// The decoded body, for robots and sitemaps; empty for pages, and where links were gathered.
     pub body: Bytes,
+    /// What the body led to, if that was asked for.
+    pub found: Option<Box<Found>>,
     /// `Cache-Control: max-age` of the response, if any.
     pub max_age: Option<Duration>,
     /// Whether the response set a cookie (a redirect back to the same URL is then no loop).
@@ -81,6 +86,7 @@ impl Reply {
             location: None,
             received: 0,
             body: Bytes::new(),
+            found: None,
             max_age: None,
             cookie_changed: false,
             error: Some(error.into()),

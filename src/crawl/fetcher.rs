@@ -19,6 +19,7 @@ mod head;
 mod headers;
 mod keeping;
 pub mod resolve;
+mod search;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -196,7 +197,7 @@ struct Wire {
 
 impl Wire {
     async fn exchange(&self, request: FetchRequest) -> Reply {
-        let FetchRequest { url, kind, listener } = request;
+        let FetchRequest { url, kind, links, listener } = request;
         if let Some(failure) = self.refuse(&url) {
             return failed(failure);
         }
@@ -224,12 +225,13 @@ impl Wire {
             keeping.head(&response, self.is_direct);
         }
         let mut reply = self.read_head(&url, &response, &mut anomalies);
+        let wanted = links.and_then(|rules| search::begin(&url, kind, response.status(), response.headers(), rules));
         if let Verdict::Status(status) = reply.verdict {
             let truncated = if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
                 // The hold begins with the head: a body that drips must not keep it from the scheduler. What is
                 // there already is taken; else the connection goes with the rest.
                 let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::Cut));
-                let reading = body::read(response, kind, &self.rules, tee);
+                let reading = body::read(response, kind, &self.rules, tee, None);
                 match tokio::time::timeout(Duration::ZERO, reading).await {
                     Ok(end) => take_body(&mut reply, status, end, &mut anomalies),
                     Err(_) => {
@@ -242,7 +244,7 @@ impl Wire {
                     listener.to.wait_asked(listener.ticket, status, wait);
                 }
                 let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::File));
-                let end = body::read(response, kind, &self.rules, tee).await;
+                let end = body::read(response, kind, &self.rules, tee, wanted).await;
                 take_body(&mut reply, status, end, &mut anomalies)
             };
             if let Some(keeping) = &mut keeping {
@@ -309,6 +311,7 @@ impl Wire {
             location: None,
             received: 0,
             body: Bytes::new(),
+            found: None,
             max_age: head::max_age(headers),
             cookie_changed: false,
             error: None,
@@ -367,6 +370,7 @@ impl Wire {
 fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<String>) -> Option<Truncated> {
     reply.received = end.received;
     reply.body = end.body;
+    reply.found = end.found;
     anomalies.extend(end.anomalies);
     if let Some(Err(reason)) = &reply.location {
         reply.verdict = Verdict::Failed(Outcome::RedirectNotFollowed);

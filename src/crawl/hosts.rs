@@ -94,6 +94,11 @@ impl Hosts {
         Some(host)
     }
 
+    /// The host of `url`, if it is known.
+    pub fn find(&self, url: &Url) -> Option<HostId> {
+        self.by_key.get(&*host_text(url)).copied()
+    }
+
     /// The lane of `url` inside its host.
     pub fn lane(&self, host: HostId, url: &Url, config: &Config) -> Lane {
         match self.names.get(host.0 as usize).and_then(|name| name.rule) {

@@ -483,9 +483,9 @@ pub fn act_word(what: What) -> &'static str {
         What::Note => "note",
         What::Add => "add",
         What::Exclude => "exclude",
+        What::Allow => "allow",
         What::Concurrency => "concurrency",
         What::Reload => "reload",
-        What::Original => "original",
         _ => "other",
     }
 }

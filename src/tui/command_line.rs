@@ -15,7 +15,7 @@ use crate::text::Clean;
 use crate::watch::Change;
 
 /// Every verb with what it takes and what it does, in the order of completion.
-pub const VERBS: [(&str, &str); 20] = [
+pub const VERBS: [(&str, &str); 21] = [
     ("rate", "0.5|x0.5|+25% [HOSTS] [for 2h]"),
     ("capacity", "10 [HOSTS] [for 2h]"),
     ("pause", "[30m] [HOSTS]"),
@@ -29,6 +29,7 @@ pub const VERBS: [(&str, &str); 20] = [
     ("redo", "what was undone"),
     ("add", "URL|FILE"),
     ("exclude", "PATTERN: a regular expression"),
+    ("allow", "PATTERN: let go what is held back as a trap"),
     ("concurrency", "64: fetches in flight"),
     ("note", "TEXT into the journal"),
     ("reload", "the configuration file"),
@@ -122,9 +123,10 @@ pub fn parse(text: &str, wall: Wall) -> Result<Line, LineError> {
         "redo" => act(Command::Redo, ""),
         "print" => Ok(Line::Print),
         "reload" => Ok(Line::Change(Change::Reload)),
-        "add" | "exclude" | "note" if rest.is_empty() => Err(usage(word)),
+        "add" | "exclude" | "allow" | "note" if rest.is_empty() => Err(usage(word)),
         "add" => Ok(Line::Change(Change::Add(rest.to_owned()))),
         "exclude" => Ok(Line::Change(Change::Exclude(rest.to_owned()))),
+        "allow" => Ok(Line::Change(Change::Allow(rest.to_owned()))),
         "note" => Ok(Line::Change(Change::Note(rest.to_owned()))),
         "concurrency" => rest.parse().map(|wanted| Line::Change(Change::Concurrency(wanted))).map_err(|_| usage(word)),
         "set" => {
@@ -258,7 +260,8 @@ pub fn completions<'a>(text: &str, hosts: impl Iterator<Item = &'a str>) -> Vec<
         "mouse" => ["on", "off"].iter().filter(|word| word.starts_with(last)).map(|word| complete(word)).collect(),
         "set" => vec![String::from("set fps ")],
         "rate" | "capacity" | "pause" | "resume" | "auto" | "reset" | "wake" => {
-            let words = ["marked", "all", "for", "is:stuck", "is:angry", "is:tail", "is:forgotten", "is:override"];
+            let words =
+                ["marked", "all", "for", "is:stuck", "is:angry", "is:trap", "is:tail", "is:forgotten", "is:override"];
             let words = words.into_iter().chain(["is:paused", "is:held", "state:back"]);
             let words = words.filter(|word| word.starts_with(last)).map(str::to_owned);
             let hosts = hosts.filter(|host| !last.is_empty() && host.starts_with(last)).map(str::to_owned);
@@ -323,6 +326,7 @@ mod tests {
         };
         assert_eq!(change("add https://a.example/x"), Change::Add("https://a.example/x".into()));
         assert_eq!(change("exclude \\.pdf$"), Change::Exclude("\\.pdf$".into()));
+        assert_eq!(change("allow /cal"), Change::Allow("/cal".into()));
         assert_eq!(change("concurrency 8"), Change::Concurrency(8));
         assert_eq!(change("note ministry asked by mail"), Change::Note("ministry asked by mail".into()));
         assert_eq!(change("reload"), Change::Reload);

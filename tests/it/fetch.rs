@@ -5,5 +5,6 @@ mod bodies;
 pub(crate) mod connections;
 mod heads;
 pub(crate) mod kit;
+mod links;
 mod redirects;
 mod refusals;

@@ -3,7 +3,10 @@
 
 use std::path::PathBuf;
 
+use regex::Regex;
+
 use super::Engine;
+use super::exclude::EXCLUDES_MAX;
 use crate::config::CONCURRENCY_RANGE;
 use crate::control::{Value, What, Who};
 use crate::crawl::address::parse_url;
@@ -43,6 +46,7 @@ impl Engine {
             }
             Change::Add(what) => self.add(&what).map(Some),
             Change::Exclude(pattern) => self.exclude(ticket, &pattern).map(|()| None),
+            Change::Allow(pattern) => self.allow(&pattern).map(Some),
             Change::Concurrency(wanted) => self.set_concurrency(wanted).map(Some),
             Change::Reload => self.ask_for_reload(ticket).map(|()| None),
         }
@@ -87,6 +91,27 @@ impl Engine {
         }
         self.event(Who::Operator, None, What::Add, Value::None, Value::Text(name.to_owned()), "added a file", None);
         Ok(format!("reading URLs from {name}"))
+    }
+
+    /// What matches is no trap: what is held back of it goes, and a domain of that name may have more hosts.
+    fn allow(&mut self, pattern: &str) -> Result<String, String> {
+        if self.traps.allowed() >= EXCLUDES_MAX {
+            return Err(format!("not allowed: there are {EXCLUDES_MAX} patterns already"));
+        }
+        let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
+        let domains = self.scope.forgive(|domain| regex.is_match(domain));
+        let freed = self.traps.allow(regex);
+        let count = freed.len();
+        for parked in freed {
+            self.release(parked);
+        }
+        let mut why = format!("allowed {pattern}: {count} URLs let go");
+        if domains > 0 {
+            why.push_str(&format!(", {domains} domains may have more hosts"));
+        }
+        let count = Value::Number(count as f64);
+        self.event(Who::Operator, None, What::Allow, Value::Text(pattern.to_owned()), count, &why, None);
+        Ok(why)
     }
 
     fn set_concurrency(&mut self, wanted: u32) -> Result<String, String> {
@@ -252,6 +277,7 @@ mod tests {
             Change::Concurrency(0),
             Change::Note(String::from("asked by mail")),
             Change::Add(list.path().to_string_lossy().into_owned()),
+            Change::Reload,
         ];
         let (answers, totals, focus, events) = changed(&urls, changes).await;
         let said: Vec<_> = answers.iter().map(|answer| (answer.changed, answer.text.as_str())).collect();
@@ -265,6 +291,7 @@ mod tests {
         assert_eq!(said[7], (0, "not changed: the concurrency must be from 1 to 65536"));
         assert_eq!(said[8], (1, "noted in the journal"));
         assert!(said[9].1.starts_with("reading URLs from "), "{said:?}");
+        assert_eq!(said[10], (0, "there is no configuration file: name one with -c when the crawl is started"));
         assert_eq!(totals.concurrency, 3);
         for word in ["\"note\"", "asked by mail", "\"exclude\"", "\"concurrency\"", "\"add\"", "\"operator\""] {
             assert!(events.contains(word), "{word} in {events}");

@@ -133,6 +133,7 @@ impl Engine {
                 Decision::Deny { line, rule } => {
                     let why = format!("robots_denied: robots.txt line {line}: {rule}");
                     self.skip(Some(host), job.root().to_owned().as_str(), &why);
+                    self.recently.deny(host);
                 }
                 Decision::Fetch(robots_url) => {
                     self.frontier.push_front(host, lane, job);
@@ -182,9 +183,10 @@ impl Engine {
             }
         }
         let wait_ms = now.secs_since(job.due) * 1e3;
+        let links = self.wants_links(&job).then(|| self.links.clone());
         let ticket = self.in_flight.ticket();
         let listener = Some(Listener { to: self.desk.clone(), ticket });
-        let request = FetchRequest { url: url.clone(), kind, listener };
+        let request = FetchRequest { url: url.clone(), kind, links, listener };
         let worker = self.crew.send(ticket, request);
         self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, asked: false, worker });
         self.sent += 1;

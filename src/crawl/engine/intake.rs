@@ -55,6 +55,7 @@ impl Engine {
 
     /// A URL enters the frontier, unless it is known, excluded or spent.
     pub(super) fn admit(&mut self, url: Url) {
+        self.scope.give(&url);
         match self.frontier.admit(fingerprint(&url)) {
             Admission::New => {}
             Admission::Known => return,

@@ -49,7 +49,7 @@ impl Engine {
         let wall = self.wall_at(at);
         let name = host.map(|host| self.hosts.name(host));
         let why = Clean::new(why);
-        if is_for_the_log(who, what) {
+        if is_for_the_log(who, what, &before) {
             let text = line_of(what, &before, &after, &why);
             let line = LogLine { wall, at, who, host: name.clone().unwrap_or_default(), text };
             if let (Some(host), true) = (host, self.watcher.is_some()) {
@@ -122,7 +122,7 @@ impl Engine {
 
     fn urls_pending(&self) -> u64 {
         let flying = self.in_flight.pages();
-        self.frontier.pending() as u64 + flying
+        (self.frontier.pending() + self.traps.parked()) as u64 + flying
     }
 
     /// Looks at lifetimes and concerns, some hosts at a time.
@@ -213,7 +213,7 @@ impl Engine {
             answers: std::mem::take(&mut self.answers),
             notices: std::mem::take(&mut self.notices),
             timeline: self.timeline_if_due(now),
-            focus: self.recently.take(),
+            focus: self.focus(now),
             ui: self.ui.take(),
         }
     }
@@ -260,9 +260,9 @@ impl Engine {
 }
 
 /// Decisions a person wants to read; single URLs and progress are not.
-fn is_for_the_log(who: Who, what: What) -> bool {
+fn is_for_the_log(who: Who, what: What, before: &Value) -> bool {
     // One line tells of a new configuration, not one a host.
-    if what == What::Original || (who, what) == (Who::Operator, What::Rate) {
+    if what == What::Original || (who, what) == (Who::System, What::Rate) && *before != Value::None {
         return false;
     }
     // The capacity moves with the rate: one line tells of both.
@@ -282,6 +282,7 @@ fn line_of(what: What, before: &Value, after: &Value, why: &Clean) -> Clean {
         (What::Hold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
         (What::Reset, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs  "),
+        (What::Note, ..) => String::from("note: "),
         _ => String::new(),
     };
     Clean::new(format!("{change}{why}"))

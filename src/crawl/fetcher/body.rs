@@ -13,10 +13,12 @@ use reqwest::Response;
 use reqwest::header::CONTENT_ENCODING;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::decode::{AtCap, Codings, Decoding, Limits, STACK_MAX, Stop};
+use super::decode::{AtCap, Coding, Codings, Decoding, Limits, STACK_MAX, Stop};
 use super::failure::{self, Failure};
+use super::search::Wanted;
 use crate::archive::{Tee, Truncated};
 use crate::control::{Outcome, RequestKind};
+use crate::crawl::links::Found;
 
 /// Decoded bytes of a robots.txt that are kept: the 512 KiB that are parsed, and one byte more, so that
 /// the parser can tell that there was more.
@@ -58,6 +60,8 @@ pub(super) struct BodyEnd {
     pub(super) received: u64,
     /// Decoded bytes, if they are kept.
     pub(super) body: Bytes,
+    /// What it led to, if that was asked for.
+    pub(super) found: Option<Box<Found>>,
     pub(super) anomalies: Vec<String>,
     pub(super) failure: Option<Failure>,
     /// Why not all of it was received; `None` = it was.
@@ -72,18 +76,20 @@ pub(super) async fn read(
     kind: RequestKind,
     rules: &BodyRules,
     tee: Option<&mut Tee>,
+    wanted: Option<Wanted>,
 ) -> BodyEnd {
-    let limits = rules.limits(kind);
+    let mut limits = rules.limits(kind);
     let mut end = BodyEnd {
         received: 0,
         body: Bytes::new(),
+        found: None,
         anomalies: Vec::new(),
         failure: None,
         truncated: None,
         is_whole: false,
     };
     let values = response.headers().get_all(CONTENT_ENCODING);
-    let codings = match Codings::parse(values.iter().map(reqwest::header::HeaderValue::as_bytes)) {
+    let mut codings = match Codings::parse(values.iter().map(reqwest::header::HeaderValue::as_bytes)) {
         Codings::Known(codings) => codings,
         Codings::Unknown(word) => {
             end.anomalies.push(format!("unknown content coding {word:?}: the body is kept as it came"));
@@ -101,7 +107,16 @@ pub(super) async fn read(
     let is_close_delimited = announced.is_none()
         && response.version() <= reqwest::Version::HTTP_11
         && !response.headers().contains_key(reqwest::header::TRANSFER_ENCODING);
+    if wanted.is_some() && kind == RequestKind::Sitemap {
+        // Its URLs are taken as they come, up to the limit of its size.
+        limits = Limits { keep: false, at_cap: AtCap::Cut, ..limits };
+        codings.insert(0, Coding::GzipFile);
+    }
     let mut decoding = Decoding::new(&codings, limits);
+    let rules_of_links = wanted.map(|Wanted { search, rules }| {
+        decoding.search(Some(search));
+        rules
+    });
     let stop = pump(&mut response, &mut decoding, &mut end, rules, tee).await;
     if let Err(early) = &stop {
         end.truncated = match early {
@@ -127,6 +142,8 @@ pub(super) async fn read(
     {
         text.push_str(&format!(": {} of {announced} bytes", end.received));
     }
+    let search = decoding.take_search().zip(rules_of_links);
+    end.found = search.map(|(search, rules)| Box::new(search.finish(&rules)));
     end.body = decoding.into_body();
     end
 }

@@ -50,7 +50,8 @@ impl Kept {
 
     /// Fetches, and hands over what was captured, as a worker does.
     pub(crate) async fn get(&self, fetcher: &HttpFetcher, url: &str, kind: RequestKind) -> Reply {
-        let mut reply = fetcher.fetch(FetchRequest { url: url.parse().expect("URL"), kind, listener: None }).await;
+        let mut reply =
+            fetcher.fetch(FetchRequest { url: url.parse().expect("URL"), kind, listener: None, links: None }).await;
         if let Some(capture) = reply.capture.take() {
             self.archive.sender().put(capture);
         }

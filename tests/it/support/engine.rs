@@ -23,7 +23,7 @@ use crawldeck::journal::reader::{EventRecord, RequestRecord, Word};
 use crawldeck::journal::run_folder::RunFolder;
 use crawldeck::journal::summary::{Summary, summarise};
 use crawldeck::journal::{EVENTS_FILE, Journal, JournalOptions, REQUESTS_FILE};
-use crawldeck::watch::{ActAnswer, REQUESTS_MAX, Request, Snapshot, Totals};
+use crawldeck::watch::{ActAnswer, Change, REQUESTS_MAX, Request, Snapshot, Totals};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -302,6 +302,15 @@ impl Running {
         self.ask(Request::Act { ticket, command, targets, chosen_by: "test".into() }).await;
         let answer = move |seen: &Seen| seen.answers.iter().find(|answer| answer.ticket == ticket).cloned();
         self.until("the answer to a command", answer).await
+    }
+
+    /// A change of the crawl, and the engine's answer to it.
+    pub(crate) async fn change(&mut self, change: Change) -> ActAnswer {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.ask(Request::Change { ticket, change }).await;
+        let answer = move |seen: &Seen| seen.answers.iter().find(|answer| answer.ticket == ticket).cloned();
+        self.until("the answer to a change", answer).await
     }
 
     async fn id(&self, name: &str) -> HostId {
