@@ -21,7 +21,9 @@ pub mod latency;
 pub mod operator;
 pub mod outcome;
 pub mod policy;
+pub mod reconfigure;
 pub mod retry_after;
+mod site;
 pub mod snapshot;
 mod sweep;
 mod tell;
@@ -40,6 +42,7 @@ pub use controller::{Controller, Grant, Judgement};
 pub use decision::{Decision, Value, What, Who};
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
+pub use reconfigure::Placement;
 pub use snapshot::{
     Code, CodeCount, EndpointView, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend,
 };

@@ -15,6 +15,7 @@ use super::keymap::Place;
 use super::log_screen::LogScreen;
 use super::order::Order;
 use super::plot::Plot;
+use super::view::Layout;
 use crate::clock::Wall;
 use crate::control::{Command, HostId, Mono};
 use crate::journal::timeline::bins::Bins;
@@ -193,6 +194,9 @@ impl Model {
         if self.frozen.is_none() && snapshot.timeline.is_some() {
             self.timeline = snapshot.timeline;
         }
+        if let Some(settings) = snapshot.ui {
+            self.wishes.push(Wish::Configure(settings));
+        }
         if snapshot.focus.is_some() {
             self.focus = snapshot.focus;
         }
@@ -243,6 +247,11 @@ impl Model {
         self.order.note(&row, wanted);
         self.lapses.replace(place.as_ref(), &row);
         *place = Some(row);
+    }
+
+    /// How the screen is divided now.
+    pub fn layout(&self) -> Layout {
+        Layout::of(self.size, self.log_open).with_banner(self.totals.config_trouble.is_some())
     }
 
     /// The engine's time now, as far as it can be told.

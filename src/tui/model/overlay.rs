@@ -1,9 +1,12 @@
 //! What lies over a screen, what is asked of the screen's thread, and words on the footer.
 
+use std::sync::Arc;
+
 use tui_input::Input;
 
 use crate::control::{Command, HostId, Mono};
 use crate::text::Clean;
+use crate::watch::UiSettings;
 
 /// What lies over the table, if anything.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +59,8 @@ pub enum Wish {
     Mouse(bool),
     /// Put this into the terminal's clipboard.
     Copy(Clean),
+    /// The configuration says this about the screen from now on.
+    Configure(Arc<UiSettings>),
 }
 
 /// A question before a far-reaching act.
