@@ -166,6 +166,7 @@ mod tests {
             fetch: Arc::new(Site),
             clock: clock.clone(),
             journal: Journal::open(folder.path(), clock).expect("writable"),
+            archive: None,
             inputs: input::spawn(urls.map(|url| Source::Url(url.to_owned())).into()).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),
