@@ -173,7 +173,6 @@ mod tests {
             looks: Looks::Closely,
             frame: Duration::from_millis(1),
             seed: 1,
-            archive: None,
         };
         requests.send(Request::Focus(Some(HostId(0)))).await.expect("room");
         let engine = tokio::spawn(Engine::new(parts).run());
