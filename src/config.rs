@@ -205,6 +205,15 @@ impl std::fmt::Debug for SecretString {
     }
 }
 
+/// The `[output]` section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OutputConfig {
+    /// Whether exchanges are kept as WARC records.
+    pub warc: bool,
+    /// Whether decoded bodies of successful responses are kept.
+    pub bodies: bool,
+}
+
 /// The `[ui]` section.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UiConfig {
@@ -232,6 +241,8 @@ pub struct Config {
     pub hosts: Vec<HostRule>,
     /// `[network]`.
     pub network: NetworkConfig,
+    /// `[output]`.
+    pub output: OutputConfig,
     /// `[ui]`.
     pub ui: UiConfig,
     /// `[keys]`: action name -> key, as typed; the keymap checks them.
@@ -267,6 +278,7 @@ impl Default for Config {
                 cookies: false,
                 extra_roots: Vec::new(),
             },
+            output: OutputConfig::default(),
             ui: UiConfig {
                 fps: 4,
                 glyphs: Glyphs::Auto,

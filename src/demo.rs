@@ -223,6 +223,7 @@ mod tests {
                 cookies: false,
                 extra_roots: Vec::new(),
             },
+            output: Default::default(),
             ui: UiConfig {
                 fps: 4,
                 glyphs: Glyphs::Auto,

@@ -12,6 +12,7 @@
 //! * [`control`] — **the core**: buckets, the adaptive controller, holds, commands. Pure.
 //! * [`config`] — what the user configured, checked.
 //! * [`crawl`] — frontier, engine, fetching: the engine's task alone changes the controller.
+//! * [`archive`] — what a crawl keeps of what it fetched: WARC files, a tree of bodies.
 //! * [`journal`] — what is persisted, and how it is read back.
 //! * [`review`] — the text side of `crawldeck review`.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
@@ -25,6 +26,7 @@
 //!   typed to a session.
 //! * [`tui`] — the dashboard: sees snapshots, sends requests, holds nothing up.
 
+pub mod archive;
 pub mod cli;
 pub mod clock;
 pub mod commands;

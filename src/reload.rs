@@ -5,6 +5,8 @@
 //! watch on the old one would see nothing any more. What the watch says is a hint only: the file is read once
 //! things are quiet, and nothing is done if its text is what it was.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -71,22 +73,14 @@ pub fn spawn(
     let (inbox, messages) = sync_channel(INBOX_MAX);
     let hints = inbox.clone();
     std::thread::Builder::new().name("config".to_owned()).spawn(move || {
-        let mut thread = Thread { file, requests, clock, last: None };
-        let watching = thread.watch(hints);
+        let mut thread = Thread { file, requests, clock, hints, last: None };
+        let watch = thread.watch_or_say();
         // What happened between the start and the watch is seen now.
-        if watching.is_ok() {
+        if watch.is_some() {
             thread.look(&running);
         }
         drop(running);
-        let watcher = match watching {
-            Ok(watcher) => Some(watcher),
-            Err(why) => {
-                thread.send(Request::Unwatched(Clean::new(why)));
-                None
-            }
-        };
-        thread.run(&messages);
-        drop(watcher);
+        thread.run(&messages, watch);
     })?;
     let asked = inbox.clone();
     Ok((Reloader { inbox }, Box::new(move |ticket| asked.try_send(Message::Read(ticket)).is_ok())))
@@ -96,13 +90,28 @@ struct Thread {
     file: ConfigFile,
     requests: mpsc::Sender<Request>,
     clock: Arc<dyn Clock>,
+    hints: SyncSender<Message>,
     /// What was read last: its text, or why there was none.
     last: Option<Result<String, ConfigErrors>>,
 }
 
+/// A watch, and the folders it is on.
+struct Watch {
+    /// Watches until it is dropped.
+    _watcher: RecommendedWatcher,
+    places: Vec<Place>,
+}
+
+/// A folder, and which one it is: another may come to stand under its name.
+#[derive(PartialEq, Eq)]
+struct Place {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
 impl Thread {
     /// Until the run is over.
-    fn run(&mut self, messages: &Receiver<Message>) {
+    fn run(&mut self, messages: &Receiver<Message>, mut watch: Option<Watch>) {
         // When the first and the last hint came that nothing was done about.
         let mut hinted: Option<(Mono, Mono)> = None;
         loop {
@@ -126,6 +135,7 @@ impl Thread {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     hinted = None;
+                    self.follow(&mut watch);
                     self.look_again()
                 }
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => false,
@@ -136,38 +146,59 @@ impl Thread {
         }
     }
 
-    /// Watches the folder of the file, and of what it leads to if it is a link. An error says why that cannot be,
-    /// and what to do instead.
-    fn watch(&self, hints: SyncSender<Message>) -> Result<RecommendedWatcher, String> {
+    /// Watches, or says why that cannot be and what to do instead.
+    fn watch_or_say(&self) -> Option<Watch> {
+        let name = short_name(&self.file.path);
+        let say = |why: String| {
+            let words = format!("{name} is not watched ({why}); after a change of it say :reload");
+            self.send(Request::Unwatched(Clean::new(words)));
+        };
+        self.watch().map_err(say).ok()
+    }
+
+    /// Watches the folder of the file, and of what it leads to if it is a link.
+    fn watch(&self) -> Result<Watch, String> {
         let path = &self.file.path;
-        let name = short_name(path);
-        let instead = |why: String| format!("{name} is not watched ({why}); after a change of it say :reload");
-        let target = path.canonicalize().map_err(|error| instead(error.to_string()))?;
-        if !target.is_file() {
-            return Err(instead("it is no plain file".to_owned()));
+        // A pipe leads nowhere.
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err("it is no plain file".to_owned());
         }
+        let (target, places) = places(path).map_err(|error| error.to_string())?;
         if let Some(system) = remote_file_system(&target) {
-            return Err(instead(format!("on {system} changes made elsewhere are not noticed")));
+            return Err(format!("on {system} changes made elsewhere are not noticed"));
         }
-        let names: Vec<_> =
+        let names =
             [path.as_path(), &target].iter().filter_map(|path| path.file_name()).map(ToOwned::to_owned).collect();
+        let about = About { names, folders: places.iter().map(|place| place.path.clone()).collect() };
+        let hints = self.hints.clone();
         let heard = move |event: notify::Result<notify::Event>| {
             let is_hint = match &event {
                 // The watch lost count, or some of it: whatever happened, the file says.
                 Err(_) => true,
-                Ok(event) => event.need_rescan() || is_written(event.kind) && is_about(event, &names),
+                Ok(event) => event.need_rescan() || is_written(event.kind) && about.covers(event),
             };
             if is_hint {
                 let _ = hints.try_send(Message::Hint);
             }
         };
-        let mut watcher = notify::recommended_watcher(heard).map_err(|error| instead(error.to_string()))?;
-        let mut folders = vec![folder_of(path), folder_of(&target)];
-        folders.dedup();
-        for folder in folders {
-            watcher.watch(&folder, RecursiveMode::NonRecursive).map_err(|error| instead(error.to_string()))?;
+        let mut watcher = notify::recommended_watcher(heard).map_err(|error| error.to_string())?;
+        for place in &places {
+            watcher.watch(&place.path, RecursiveMode::NonRecursive).map_err(|error| error.to_string())?;
         }
-        Ok(watcher)
+        Ok(Watch { _watcher: watcher, places })
+    }
+
+    /// A link may lead elsewhere now, and another folder stand in the place of the one that was watched.
+    fn follow(&self, watch: &mut Option<Watch>) {
+        let Some(old) = watch else { return };
+        let moved = match places(&self.file.path) {
+            Ok((_, now)) => now != old.places,
+            // The file is away, perhaps for the moment; its folder is there.
+            Err(_) => !folder_of(&self.file.path).is_dir(),
+        };
+        if moved {
+            *watch = self.watch_or_say();
+        }
     }
 
     /// The file's text as it is now.
@@ -235,13 +266,36 @@ fn is_written(kind: EventKind) -> bool {
     }
 }
 
-/// Whether an event names the file, or a link by which whole folders of configuration are swapped.
-fn is_about(event: &notify::Event, names: &[std::ffi::OsString]) -> bool {
-    event
-        .paths
-        .iter()
-        .filter_map(|path| path.file_name())
-        .any(|name| name == "..data" || names.iter().any(|one| one == name))
+/// Which events are about the file.
+struct About {
+    /// Of the file, and of what it leads to.
+    names: Vec<OsString>,
+    folders: Vec<PathBuf>,
+}
+
+impl About {
+    /// Whether an event names the file, a folder it is in, or a link by which whole folders of configuration are
+    /// swapped.
+    fn covers(&self, event: &notify::Event) -> bool {
+        event.paths.iter().any(|path| {
+            let is_named = |name: &OsStr| name == "..data" || self.names.iter().any(|one| one == name);
+            self.folders.contains(path) || path.file_name().is_some_and(is_named)
+        })
+    }
+}
+
+/// What `path` leads to, and the folders in which a change of it would be seen.
+fn places(path: &Path) -> std::io::Result<(PathBuf, Vec<Place>)> {
+    let target = path.canonicalize()?;
+    let mut places = Vec::with_capacity(2);
+    for path in [folder_of(path), folder_of(&target)] {
+        let found = path.metadata()?;
+        let identity = (found.dev(), found.ino());
+        if places.iter().all(|place: &Place| place.identity != identity) {
+            places.push(Place { path, identity });
+        }
+    }
+    Ok((target, places))
 }
 
 /// The folder that a path names something in.

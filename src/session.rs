@@ -14,6 +14,7 @@ use rustix::process::{Resource, Rlimit};
 use rustix::termios::isatty;
 use tokio::sync::mpsc;
 
+use crate::archive::{Archive, ArchiveOptions, Keep, Room};
 use crate::clock::{Clock, SystemClock};
 use crate::commands;
 use crate::config::Config;
@@ -84,7 +85,10 @@ pub struct SessionOptions {
 pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let SessionOptions { mut config, dir, sources, headless, ends_after, legend, config_file } = options;
     let clock = SystemClock::shared();
-    let sockets = raise_descriptors();
+    let keep = Keep { warc: config.output.warc, bodies: config.output.bodies };
+    let room = keep.any().then(|| Room::new(&dir, keep));
+    // A body that is kept may need a file beside its socket.
+    let sockets = raise_descriptors() / if keep.any() { 2 } else { 1 };
     let signals = signals::take().map_err(failed)?;
     // Everything that the user may have to change is found before anything is written.
     let idle_per_host = config.settings.policies.iter().map(|policy| policy.connections).max().unwrap_or(1);
@@ -96,6 +100,7 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         // Where descriptors are few, none is kept for a connection that nobody uses.
         FetcherOptions {
             idle_per_host: if sockets < config.settings.concurrency { 0 } else { idle_per_host as usize },
+            keep: room.clone(),
             ..FetcherOptions::default()
         },
     )
@@ -105,6 +110,10 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let filter = std::env::var(LOG_VARIABLE).ok();
     let _log = logging::start(folder.path(), clock.clone(), filter.as_deref()).map_err(failed)?;
     let journal = Journal::open(folder.path(), clock.clone()).map_err(failed)?;
+    let archive = match room {
+        Some(room) => Some(Archive::open(folder.path(), room, clock.clone(), about(&config)).map_err(failed)?),
+        None => None,
+    };
 
     if sockets < config.settings.concurrency {
         tracing::warn!(
@@ -149,6 +158,7 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         fetch,
         clock,
         journal,
+        archive,
         inputs,
         requests: requests_in,
         watcher: Some(watcher),
@@ -210,6 +220,13 @@ fn within_descriptors(file: ConfigFile, sockets: u32) -> ConfigFile {
         Ok(config)
     };
     ConfigFile { check: Box::new(cut), ..file }
+}
+
+/// What the archive tells of this crawl.
+fn about(config: &Config) -> ArchiveOptions {
+    let robots = if config.crawl.respect_robots { "obey" } else { "ignore" };
+    let about = vec![("robots", robots.to_owned()), ("http-header-user-agent", config.crawl.user_agent.clone())];
+    ArchiveOptions { about, ..ArchiveOptions::default() }
 }
 
 async fn drain_after(after: Duration, requests: mpsc::Sender<Request>) {

@@ -105,7 +105,7 @@ impl Config {
             sections::backoff(top.section("backoff"), &mut config.settings);
             sections::network(top.section("network"), &mut config.network);
             hosts::hosts(top.sections("host", "host"), &mut config, outside.environment);
-            sections::output(top.section("output"));
+            sections::output(top.section("output"), &mut config.output);
             sections::ui(top.section("ui"), &mut config.ui, &mut config.settings, outside.theme);
             sections::keys(&mut top, &mut config, outside);
             top.finish();

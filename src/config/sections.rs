@@ -15,7 +15,7 @@ use super::check::{
 use super::hosts::host_pattern;
 use super::nearest::nearest;
 use super::raw::{Section, wrong_type};
-use super::{Config, Follow, Glyphs, NetworkConfig, OnHangup, Outside, ThemeCheck, UiConfig};
+use super::{Config, Follow, Glyphs, NetworkConfig, OnHangup, OutputConfig, Outside, ThemeCheck, UiConfig};
 use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
 use crate::control::{ControllerKind, Settings, Shape};
 
@@ -145,12 +145,11 @@ pub(super) fn network(section: Option<Section<'_>>, network: &mut NetworkConfig)
     section.finish();
 }
 
-/// `[output]`: nothing of it can be honoured yet but its defaults.
-pub(super) fn output(section: Option<Section<'_>>) {
+/// `[output]`.
+pub(super) fn output(section: Option<Section<'_>>, output: &mut OutputConfig) {
     let Some(mut section) = section else { return };
-    section.read("warc", only_false("writing WARC files is not there yet"));
-    let no_bodies = Word::NotYet("is not there yet: bodies are not kept; write \"none\"");
-    section.read("bodies", word(&[("none", Word::Is(())), ("ok", no_bodies)]));
+    section.set("warc", &mut output.warc, boolean);
+    section.set("bodies", &mut output.bodies, word(&[("none", Word::Is(false)), ("ok", Word::Is(true))]));
     section.finish();
 }
 
@@ -214,14 +213,6 @@ fn follow(value: &DeValue<'_>) -> Result<Follow, String> {
         0 => Ok(Follow::None),
         1 => Ok(Follow::Host),
         _ => Ok(Follow::Domain),
-    }
-}
-
-/// A switch that cannot be switched on yet.
-fn only_false(reason: &'static str) -> impl Fn(&DeValue<'_>) -> Result<(), String> {
-    move |value| match boolean(value)? {
-        false => Ok(()),
-        true => Err(format!("{reason}; write false")),
     }
 }
 

@@ -230,8 +230,7 @@ fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
         ("[controller]\nmemory = \"x\"", "2:10", "write \"\""),
         ("[controller]\ngroup_by = \"ip\"", "2:12", "write \"host\""),
         ("[controller]\ngroup_by = \"domain\"", "2:12", "write \"host\""),
-        ("[output]\nwarc = true", "2:8", "write false"),
-        ("[output]\nbodies = \"ok\"", "2:10", "write \"none\""),
+        ("[output]\nbodies = \"all\"", "2:10", "\"none\" or \"ok\""),
         ("[ui]\ntheme = \"lihgt\"", "2:9", "did you mean \"light\"?"),
         ("[[host]]\nmatch = \"a\"\ncontroller = \"adaptive\"", "3:14", "write \"halving\""),
     ] {

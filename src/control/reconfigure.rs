@@ -32,9 +32,8 @@ impl Controller {
         if settings.policies.is_empty() {
             settings.policies.push(Policy::default());
         }
-        let everybody = self.settings.cold_start != settings.cold_start
-            || self.settings.global_rate != settings.global_rate
-            || self.settings.concurrency != settings.concurrency;
+        let everybody =
+            self.settings.cold_start != settings.cold_start || self.settings.global_rate != settings.global_rate;
         let old = std::mem::replace(&mut self.settings, settings);
         self.limit_globally(now, old.global_rate);
         let mut changed = 0;
@@ -81,10 +80,10 @@ impl Controller {
         if let Some(((original, rate), (new_original, new_rate))) = told {
             let (from, to) = (Value::Number(original.rate), Value::Number(new_original.rate));
             let why = format!("configuration read again: capacity {} to {}", original.capacity, new_original.capacity);
-            self.decide(now, Who::Operator, Some(host), What::Original, from, to, why);
+            self.decide(now, Who::System, Some(host), What::Original, from, to, why);
             if rate != new_rate {
                 let (from, to) = (Value::Number(rate), Value::Number(new_rate));
-                self.decide(now, Who::Operator, Some(host), What::Rate, from, to, "the original was changed");
+                self.decide(now, Who::System, Some(host), What::Rate, from, to, "the original was changed");
             }
         }
         self.retarget(now, host);

@@ -20,7 +20,7 @@ mod reload;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::address::SerialParser;
 use super::exchange::Fetch;
@@ -33,6 +33,7 @@ use super::scope::Scope;
 use super::throughput::Throughput;
 use super::traps::Traps;
 use super::worker::{Crew, Desk, REPORTS_MAX, Report};
+use crate::archive::{Archive, ArchiveHealth};
 use crate::clock::{Clock, Wall};
 use crate::config::{CONCURRENCY_RANGE, Config};
 use crate::control::backoff::SeededJitter;
@@ -78,6 +79,8 @@ pub struct EngineParts {
     pub clock: Arc<dyn Clock>,
     /// Where everything is written.
     pub journal: Journal,
+    /// Where exchanges are kept, if they are.
+    pub archive: Option<Archive>,
     /// The URLs.
     pub inputs: InputStream,
     /// Requests of the operator and of the signals.
@@ -122,15 +125,10 @@ pub struct Engine {
     journal: Journal,
     /// Whether its writer still says how it is; when it has ended it is not asked again and again.
     journal_lives: bool,
+    archive: Option<Archive>,
     inputs: Option<InputStream>,
     more_inputs: std::collections::VecDeque<InputStream>,
     excluded: Vec<regex::Regex>,
-    /// Which links belong to the crawl, and how they are gathered.
-    scope: Scope,
-    links: Arc<links::Rules>,
-    traps: Traps,
-    /// Links are left out for want of room, and that was said.
-    crowded: bool,
     /// Patterns for which the queue is walked through.
     exclusions: std::collections::VecDeque<exclude::Exclusion>,
     /// Endpoints were changed: what stands in a lane may belong to another.
@@ -141,6 +139,12 @@ pub struct Engine {
     config_trouble: Option<Clean>,
     /// What the screen is told of a new configuration.
     ui: Option<Arc<crate::watch::UiSettings>>,
+    /// Which links belong to the crawl, and how they are gathered.
+    scope: Scope,
+    links: Arc<links::Rules>,
+    traps: Traps,
+    /// Links are left out for want of room, and that was said.
+    crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
     reports: mpsc::Receiver<Report>,
     in_flight: dispatch::InFlight,
@@ -179,11 +183,13 @@ pub struct Engine {
 impl Engine {
     /// An engine that has not begun.
     pub fn new(parts: EngineParts) -> Self {
-        let EngineParts { config, fetch, clock, journal, inputs, requests, watcher, looks, frame, seed } = parts;
+        let EngineParts { config, fetch, clock, journal, archive, inputs, requests, watcher, looks, frame, seed } =
+            parts;
         // Places for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
         let (report, reports) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize * REPORTS_MAX);
-        let desk = Arc::new(Desk { fetch, clock: clock.clone(), report });
+        let desk =
+            Arc::new(Desk { fetch, clock: clock.clone(), report, archive: archive.as_ref().map(Archive::sender) });
         let now = clock.now();
         Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
@@ -192,18 +198,19 @@ impl Engine {
             robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
             journal_lives: true,
+            archive,
             inputs: Some(inputs),
             more_inputs: std::collections::VecDeque::new(),
             excluded: Vec::new(),
-            scope: Scope::new(&config.crawl),
-            links: Arc::new(link_rules(&config)),
-            traps: Traps::default(),
-            crowded: false,
             exclusions: std::collections::VecDeque::new(),
             relayed: false,
             ask_reload: None,
             config_trouble: None,
             ui: None,
+            scope: Scope::new(&config.crawl),
+            links: Arc::new(link_rules(&config)),
+            traps: Traps::default(),
+            crowded: false,
             requests: Some(requests),
             reports,
             in_flight: dispatch::InFlight::default(),
@@ -244,6 +251,7 @@ impl Engine {
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
+        let mut kept = self.archive.as_ref().map(Archive::health_changed);
         let mut reported = Vec::new();
         let mut more = false;
         // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
@@ -289,6 +297,7 @@ impl Engine {
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
+                () = archive_news(&mut kept) => {}
                 () = room(&self.watcher), if wants_room => {}
                 () = alarm.as_mut() => {}
             }
@@ -330,6 +339,7 @@ impl Engine {
             && self.stopped_because.is_none()
             && now >= self.local_rest
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
+            && self.archive.as_ref().is_none_or(Archive::has_room)
             && (limit == 0 || self.sent < limit)
     }
 
@@ -343,7 +353,11 @@ impl Engine {
                 let spent = limit > 0 && self.sent >= limit;
                 let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
-                idle && done && self.exclusions.is_empty() && (self.journal.backlog() == 0 || !self.journal_lives)
+                let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
+                idle && done
+                    && kept
+                    && self.exclusions.is_empty()
+                    && (self.journal.backlog() == 0 || !self.journal_lives)
             }
         }
     }
@@ -372,8 +386,14 @@ impl Engine {
         self.write_down(now);
         self.publish_last(now).await;
         let totals = self.totals(now);
+        let kept = match self.archive.take() {
+            Some(archive) => {
+                archive.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("archive: {error}")))
+            }
+            None => None,
+        };
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
-        RunEnd { totals, trouble: trouble.or(self.stopped_because) }
+        RunEnd { totals, trouble: trouble.or(kept).or(self.stopped_because) }
     }
 }
 
@@ -397,6 +417,18 @@ async fn room(watcher: &Option<mpsc::Sender<Arc<Snapshot>>>) {
     match watcher {
         // The place is given back at once: it was only waited for. An error means that nobody watches.
         Some(watcher) => drop(watcher.reserve().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// News of the archive; never ready if there is none, or it has ended.
+async fn archive_news(health: &mut Option<watch::Receiver<ArchiveHealth>>) {
+    match health {
+        Some(changes) => {
+            if changes.changed().await.is_err() {
+                *health = None;
+            }
+        }
         None => std::future::pending().await,
     }
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use url::Url;
 
 use super::links::{Found, Rules};
+use crate::archive::Capture;
 use crate::config::HostRule;
 use crate::control::{RequestKind, Verdict};
 use crate::text::Clean;
@@ -42,7 +43,7 @@ pub struct Listener {
 }
 
 /// What came back from one wire request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reply {
     /// Status, or the failure.
     pub verdict: Verdict,
@@ -71,6 +72,8 @@ pub struct Reply {
     /// The server surely did not work on it (a kept-alive connection that was closed before the first
     /// byte, a refused h2 stream): sending again takes a token, but is no attempt.
     pub unprocessed: bool,
+    /// The exchange for the archive, if it is kept and had a response.
+    pub capture: Option<Box<Capture>>,
 }
 
 impl Reply {
@@ -90,6 +93,7 @@ impl Reply {
             anomalies: Vec::new(),
             on_wire: true,
             unprocessed: false,
+            capture: None,
         }
     }
 }

@@ -17,6 +17,7 @@ mod failure;
 pub mod guard;
 mod head;
 mod headers;
+mod keeping;
 pub mod resolve;
 mod search;
 
@@ -37,8 +38,11 @@ use self::cookies::Jars;
 use self::failure::{Ends, Failure};
 use self::guard::Guard;
 use self::headers::{RequestHeaders, Withheld};
+use self::keeping::Keeping;
 use self::resolve::{GuardedResolver, Lookup, SystemLookup, refusal};
 use super::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
+use crate::archive::spool::Beyond;
+use crate::archive::{Room, Truncated};
 use crate::clock::Clock;
 use crate::config::{HostRule, NetworkConfig};
 use crate::control::{Outcome, Verdict, retry_after};
@@ -96,11 +100,13 @@ pub struct FetcherOptions {
     pub rate_window: Duration,
     /// Where addresses of names come from.
     pub lookup: Arc<dyn Lookup>,
+    /// Where what is received is kept for the archive; `None` = it is not.
+    pub keep: Option<Arc<Room>>,
 }
 
 impl Default for FetcherOptions {
     fn default() -> Self {
-        Self { idle_per_host: IDLE_PER_HOST, rate_window: RATE_WINDOW, lookup: Arc::new(SystemLookup) }
+        Self { idle_per_host: IDLE_PER_HOST, rate_window: RATE_WINDOW, lookup: Arc::new(SystemLookup), keep: None }
     }
 }
 
@@ -151,6 +157,8 @@ impl HttpFetcher {
                     max_body: network.max_body,
                 },
                 served: Mutex::default(),
+                keep: options.keep,
+                is_direct: network.proxy.is_none(),
                 clock,
             }),
         })
@@ -181,6 +189,9 @@ struct Wire {
     /// Connections that have served a response. A lock, because requests run side by side; held for one
     /// look-up, never across an await.
     served: Mutex<HashSet<Ends>>,
+    keep: Option<Arc<Room>>,
+    /// Connections lead to the servers themselves, not to a proxy.
+    is_direct: bool,
     clock: Arc<dyn Clock>,
 }
 
@@ -191,6 +202,8 @@ impl Wire {
             return failed(failure);
         }
         let (target, headers, mut anomalies) = self.prepare(&url);
+        let mut keeping =
+            self.keep.as_ref().map(|room| Keeping::begin(room, &*self.clock, &url, kind, &target, &headers));
         let mut request = Request::new(Method::GET, target);
         *request.headers_mut() = headers;
         let send = self.client.execute(request);
@@ -208,27 +221,48 @@ impl Wire {
         if let Some(ends) = failure::ends(response.extensions()) {
             self.remember(ends);
         }
+        if let Some(keeping) = &mut keeping {
+            keeping.head(&response, self.is_direct);
+        }
         let mut reply = self.read_head(&url, &response, &mut anomalies);
         let wanted = links.and_then(|rules| search::begin(&url, kind, response.status(), response.headers(), rules));
         if let Verdict::Status(status) = reply.verdict {
             if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
                 // The hold begins with the head: a body that drips must not keep it from the scheduler. What is
                 // there already is taken; else the connection goes with the rest.
-                let reading = body::read(response, kind, &self.rules, None);
+                let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::Cut));
+                let reading = body::read(response, kind, &self.rules, tee, None);
                 match tokio::time::timeout(Duration::ZERO, reading).await {
-                    Ok(end) => take_body(&mut reply, status, end, &mut anomalies),
-                    Err(_) => anomalies.push(String::from("the refusal's body was not waited for")),
+                    Ok(end) => {
+                        if let Some(keeping) = &mut keeping {
+                            keeping.truncated(end.truncated);
+                        }
+                        take_body(&mut reply, status, end, &mut anomalies);
+                    }
+                    Err(_) => {
+                        if let Some(keeping) = &mut keeping {
+                            keeping.truncated(Some(Truncated::Time));
+                        }
+                        anomalies.push(String::from("the refusal's body was not waited for"));
+                    }
                 }
             } else {
                 if let (Some(wait), Some(listener)) = (reply.retry_after, listener) {
                     listener.to.wait_asked(listener.ticket, status, wait);
                 }
-                let end = body::read(response, kind, &self.rules, wanted).await;
+                let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::File));
+                let end = body::read(response, kind, &self.rules, tee, wanted).await;
+                if let Some(keeping) = &mut keeping {
+                    keeping.truncated(end.truncated);
+                }
                 take_body(&mut reply, status, end, &mut anomalies);
             }
         }
         reply.anomalies = anomalies.into_iter().map(Clean::from).collect();
-        reply
+        match keeping {
+            Some(keeping) => keeping.end(reply, &*self.clock).await,
+            None => reply,
+        }
     }
 
     /// Why nothing may be sent to `url`, judged by the URL alone.
@@ -291,6 +325,7 @@ impl Wire {
             anomalies: Vec::new(),
             on_wire: true,
             unprocessed: false,
+            capture: None,
         };
         let mut fail = |outcome, text: String| {
             reply.verdict = Verdict::Failed(outcome);

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 
 use super::exchange::{Fetch, FetchRequest, HeadListener, Reply};
+use crate::archive::ArchiveSender;
 use crate::clock::Clock;
 use crate::control::{Mono, Outcome};
 
@@ -58,6 +59,8 @@ pub struct Desk {
     pub clock: Arc<dyn Clock>,
     /// Where workers report: room for [`REPORTS_MAX`] messages of each request in flight.
     pub report: mpsc::Sender<Report>,
+    /// Where exchanges are kept, if they are.
+    pub archive: Option<ArchiveSender>,
 }
 
 impl HeadListener for Desk {
@@ -154,8 +157,12 @@ impl Errand {
         self.report(reply, panicked);
     }
 
-    fn report(&self, reply: Reply, panicked: bool) {
+    fn report(&self, mut reply: Reply, panicked: bool) {
         let done = self.desk.clock.now();
+        // Before the report: what makes its URL done later must find it in the archive's hands.
+        if let (Some(archive), Some(capture)) = (&self.desk.archive, reply.capture.take()) {
+            archive.put(capture);
+        }
         // There is room; the channel is closed only when the engine is gone.
         let finished = Finished { ticket: self.ticket, reply, done, panicked };
         let _ = self.desk.report.try_send(Report::Finished(finished));

@@ -486,7 +486,6 @@ pub fn act_word(what: What) -> &'static str {
         What::Allow => "allow",
         What::Concurrency => "concurrency",
         What::Reload => "reload",
-        What::Original => "original",
         _ => "other",
     }
 }

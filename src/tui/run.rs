@@ -287,7 +287,7 @@ impl<D: Device> Ui<D> {
             model,
             keymap,
             theme,
-            frame: SECOND / fps.clamp(1, 30),
+            frame: SECOND / fps.clamp(1, 60),
             requests,
             outbox: VecDeque::new(),
             clock,

@@ -105,6 +105,7 @@ impl World {
             clock: clock.clone(),
             // Its thread knows nothing of virtual time.
             journal: Journal::open(&run, SystemClock::shared()).expect("writable"),
+            archive: None,
             inputs: input::spawn(vec![Source::File(list)]).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),
@@ -569,6 +570,55 @@ fn without_a_screen_a_line_tells_of_it_and_a_hang_up_reads_nothing() {
     assert_eq!(reloads, 2, "a hang-up is no request to read it");
     let (events, _) = records::events(&scene.dir());
     assert!(events.iter().any(|event| event.why.as_str().contains("politeness.rate 20 to 40")));
+}
+
+#[test]
+fn links_and_folders_that_are_swapped_are_followed() {
+    let scene = Scene::new(fine(Duration::from_millis(5)), 20.0, 2.0, "");
+    scene.list(&["a.test"], 50_000);
+    let text = std::fs::read_to_string(scene.path().join("scene.toml")).expect("written");
+    let path = |name: &str| scene.path().join(name);
+    let put = |folder: &str, rate: &str| {
+        std::fs::create_dir_all(path(folder)).expect("made");
+        std::fs::write(path(folder).join("c.toml"), text.replace("rate = 20.0", &format!("rate = {rate}")))
+            .expect("written");
+    };
+    put("one", "20.0");
+    let link = |to: &str| {
+        std::os::unix::fs::symlink(path(to).join("c.toml"), path("new.link")).expect("linked");
+        std::fs::rename(path("new.link"), path("scene.toml")).expect("renamed");
+    };
+    link("one");
+    let child = scene.headless();
+    scene.arrivals("requests", 2);
+    let told = |what: &str| until(what, || child.err().contains(what).then_some(()));
+    put("one", "21.0");
+    told("politeness.rate 20 to 21");
+    put("two", "22.0");
+    link("two");
+    told("politeness.rate 21 to 22");
+    put("two", "23.0");
+    told("politeness.rate 22 to 23");
+    // The whole folder goes, and another takes its place.
+    put("three", "24.0");
+    std::fs::rename(path("two"), path("gone")).expect("renamed");
+    std::fs::rename(path("three"), path("two")).expect("renamed");
+    told("politeness.rate 23 to 24");
+    put("two", "25.0");
+    told("politeness.rate 24 to 25");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_watched_is_said_once() {
+    let scene = Scene::new(fine(Duration::from_millis(5)), 20.0, 2.0, "");
+    scene.list(&["a.test"], 20);
+    let text = std::fs::read(scene.path().join("scene.toml")).expect("written");
+    let args = ["run", "--headless", "-c", "/dev/stdin", "-u", "urls.txt", "-d", "crawl"].map(String::from);
+    let ended = Child::start_fed(scene.path(), &args, &[], &text).end();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let words = "stdin is not watched (it is no plain file); after a change of it say :reload";
+    assert_eq!(ended.err.matches(words).count(), 1, "{}", ended.err);
+    assert_eq!(scene.file("crawldeck.log").matches(words).count(), 1);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crawldeck::sim::{
 };
 
 use crate::support::binary::crawldeck;
+use crate::support::pty::{Pty, Tie};
 
 fn core(kind: ControllerKind) -> Candidate {
     let mut settings = Settings::default();
@@ -189,6 +190,24 @@ fn a_host_goes_idle_and_comes_back() {
 }
 
 #[test]
+fn nobody_but_retries_past_the_bucket_exceeds_the_operators_ceiling() {
+    let ceiling = 6.0;
+    let peers =
+        [Peer::Mission, Peer::ScrapyAutothrottle, Peer::AwsCubic, Peer::Heritrix, Peer::Crawlee].map(Candidate::Peer);
+    for candidate in peers.into_iter().chain([core(ControllerKind::Halving), core(ControllerKind::Static)]) {
+        for limit in [Limit::None, Limit::Bucket { rate: 2.0, burst: 20.0 }] {
+            let seen = all(vec![(server(0.5, ceiling, limit), Supply::Saturated)], 1, &candidate).remove(0);
+            for length in [1, 5, 60, 600] {
+                for window in seen.course.sent.windows(length) {
+                    let allowed = ceiling + ceiling * length as f64;
+                    assert!(total(window) as f64 <= allowed + 1e-6, "{candidate:?}: {} in {length} s", total(window));
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn crawlers_that_know_nothing_of_each_other_share_a_server() {
     let shared = server(2.0, 10.0, Limit::Bucket { rate: 8.0, burst: 10.0 });
     let four = all(vec![(shared.clone(), Supply::Saturated)], 4, &Candidate::Peer(Peer::Mission)).remove(0);
@@ -345,10 +364,10 @@ fn a_picture_keeps_to_80_columns_on_a_pipe() {
     let folder = folder();
     let ended = crawldeck(folder.path(), &["simulate", "--servers", "servers.toml", "--plot", "two"]);
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
-    let (title, picture) = ended.out.split_once('\n').expect("a title");
-    assert!(title.contains("against two"), "{title}");
-    assert!(picture.lines().count() > 10 && picture.lines().all(|line| line.chars().count() <= 80), "{picture}");
-    assert!(picture.contains("refused"));
+    assert!(ended.out.contains("against two, seed 1: goodput"), "{}", ended.out);
+    assert!(ended.out.lines().count() > 10, "{}", ended.out);
+    assert!(ended.out.lines().all(|line| line.chars().count() <= 80), "{}", ended.out);
+    assert!(ended.out.lines().any(|line| line.trim_start().starts_with("refused")), "{}", ended.out);
 }
 
 #[test]
@@ -358,4 +377,28 @@ fn a_wrong_server_file_is_named_by_line_and_column() {
     let ended = crawldeck(folder.path(), &["simulate", "--servers", "wrong.toml"]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""));
     assert!(ended.err.contains("wrong.toml:3:1: unknown key `huors`"), "{}", ended.err);
+}
+
+#[test]
+fn a_terminal_sees_the_bar_move_and_a_picture_of_its_own_width() {
+    let folder = folder();
+    let start = |args: &[&str]| {
+        let args: Vec<String> =
+            ["simulate", "--servers", "servers.toml"].iter().chain(args).map(|one| (*one).to_owned()).collect();
+        Pty::start_as(folder.path(), &args, &[], Tie::Controlling, (60, 30))
+    };
+    let mut table = start(&["--seeds", "1..3", "--controllers", "heritrix"]);
+    table.see("all servers");
+    assert_eq!(table.end(), 0);
+    let bytes = String::from_utf8_lossy(table.bytes()).into_owned();
+    assert!(bytes.contains("6 of 6 runs"), "{bytes:?}");
+    assert!(!table.text().contains(" runs"), "the bar is gone: {}", table.text());
+
+    let mut picture = start(&["--plot", "two"]);
+    picture.see("0.5 h");
+    assert_eq!(picture.end(), 0);
+    let bytes = String::from_utf8_lossy(picture.bytes()).into_owned();
+    let widest = bytes.lines().map(|line| line.trim_end().chars().count()).max();
+    assert_eq!(widest, Some(60), "{bytes}");
+    assert!(bytes.contains('█'), "the locale is UTF-8: {bytes}");
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use regex::Regex;
 
 use super::Engine;
+use super::exclude::EXCLUDES_MAX;
 use crate::config::CONCURRENCY_RANGE;
 use crate::control::{Value, What, Who};
 use crate::crawl::address::parse_url;
@@ -15,8 +16,6 @@ use crate::watch::{ActAnswer, Change, Phase};
 
 /// Files of URLs that wait to be read; a further one is refused.
 const FILES_MAX: usize = 16;
-/// Patterns that can be allowed while the crawl runs.
-const ALLOWS_MAX: usize = 64;
 
 impl Engine {
     /// Makes a change and answers it.
@@ -96,8 +95,8 @@ impl Engine {
 
     /// What matches is no trap: what is held back of it goes, and a domain of that name may have more hosts.
     fn allow(&mut self, pattern: &str) -> Result<String, String> {
-        if self.traps.allowed() >= ALLOWS_MAX {
-            return Err(format!("not allowed: there are {ALLOWS_MAX} patterns already"));
+        if self.traps.allowed() >= EXCLUDES_MAX {
+            return Err(format!("not allowed: there are {EXCLUDES_MAX} patterns already"));
         }
         let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
         let domains = self.scope.forgive(|domain| regex.is_match(domain));
@@ -184,6 +183,7 @@ mod tests {
             fetch: Arc::new(Ready),
             clock: clock.clone(),
             journal: Journal::open(folder.path(), clock).expect("writable"),
+            archive: None,
             inputs: input::spawn(urls.map(|url| Source::Url(url.to_owned())).into()).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),
@@ -222,6 +222,7 @@ mod tests {
             fetch: Arc::new(Nobody),
             clock: clock.clone(),
             journal: Journal::open(folder.path(), clock).expect("writable"),
+            archive: None,
             inputs: input::spawn(sources).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),
@@ -276,6 +277,7 @@ mod tests {
             Change::Concurrency(0),
             Change::Note(String::from("asked by mail")),
             Change::Add(list.path().to_string_lossy().into_owned()),
+            Change::Reload,
         ];
         let (answers, totals, focus, events) = changed(&urls, changes).await;
         let said: Vec<_> = answers.iter().map(|answer| (answer.changed, answer.text.as_str())).collect();
@@ -289,6 +291,7 @@ mod tests {
         assert_eq!(said[7], (0, "not changed: the concurrency must be from 1 to 65536"));
         assert_eq!(said[8], (1, "noted in the journal"));
         assert!(said[9].1.starts_with("reading URLs from "), "{said:?}");
+        assert_eq!(said[10], (0, "there is no configuration file: name one with -c when the crawl is started"));
         assert_eq!(totals.concurrency, 3);
         for word in ["\"note\"", "asked by mail", "\"exclude\"", "\"concurrency\"", "\"add\"", "\"operator\""] {
             assert!(events.contains(word), "{word} in {events}");

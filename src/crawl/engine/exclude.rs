@@ -11,7 +11,7 @@ use crate::control::{HostId, RequestKind, Value, What, Who};
 use crate::crawl::job::Job;
 
 /// Patterns that can be excluded while the crawl runs.
-const EXCLUDES_MAX: usize = 64;
+pub(super) const EXCLUDES_MAX: usize = 64;
 /// Queued jobs that are judged in one turn.
 const JUDGED_PER_TURN: usize = 2_000;
 
@@ -48,14 +48,16 @@ impl Engine {
 
     /// Walks through the queue for `patterns`, after the walks that were asked for before.
     pub(super) fn drop_queued(&mut self, ticket: Option<u64>, patterns: Vec<Regex>, name: String) {
+        let mut exclusion = Exclusion { ticket, patterns, name, begun: false, removed: 0 };
         // What is held back as a trap stands in no queue.
-        let parked = self.traps.take(|parked| patterns.iter().any(|pattern| pattern.is_match(&parked.url)));
+        let parked = self.traps.take(|parked| exclusion.of(&parked.url).is_some());
         for parked in &parked {
-            self.skip(Some(parked.host), &parked.url, &format!("excluded by {name}"));
+            let pattern = exclusion.of(&parked.url).map_or("", Regex::as_str);
+            self.skip(Some(parked.host), &parked.url, &format!("excluded by {pattern}"));
             self.tell_held_back(parked.host);
         }
-        let removed = parked.len() as u64;
-        self.exclusions.push_back(Exclusion { ticket, patterns, name, begun: false, removed });
+        exclusion.removed = parked.len() as u64;
+        self.exclusions.push_back(exclusion);
     }
 
     /// Whether the queue is being walked through, and the journal takes what that tells.

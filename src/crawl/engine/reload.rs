@@ -4,8 +4,9 @@
 //! or what is wrong with it. What a running crawl cannot take is named each time it is read, and is as it was.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Engine, SPENT};
+use super::{Engine, Looks, SPENT};
 use crate::config::{Config, ConfigErrors, Difference, Takes};
 use crate::control::{HostId, Value, What, Who};
 use crate::text::Clean;
@@ -96,6 +97,9 @@ impl Engine {
         }
         if (&running.ui, &running.keys) != (&config.ui, &config.keys) {
             self.ui = Some(Arc::new(UiSettings { ui: config.ui.clone(), keys: config.keys.clone() }));
+            if running.ui.fps != config.ui.fps && self.looks == Looks::Closely {
+                self.frame = Duration::from_secs(1) / config.ui.fps.max(1);
+            }
         }
         Ok(told)
     }

@@ -164,6 +164,11 @@ impl Decoding {
         self.stages.iter().any(|stage| stage.garbage)
     }
 
+    /// Takes the bytes that were decoded and kept since the last time.
+    pub fn take(&mut self) -> BytesMut {
+        self.sink.kept.split()
+    }
+
     /// The decoded bytes, if they are kept.
     pub fn into_body(self) -> Bytes {
         self.sink.kept.freeze()

@@ -258,7 +258,7 @@ async fn row_06_links_to_addresses_that_are_refused_are_never_connected_to() {
     crawl.config.crawl.respect_robots = false;
     crawl.config.network.allow_private = false;
     crawl.url("http://a.test/0");
-    crawl.fetch_with(Arc::new(OnePage(crawl.real_fetch())));
+    crawl.fetch_with(Arc::new(OnePage(crawl.real_fetch(None))));
     let ended = crawl.run().await;
     assert_eq!((ended.fates(), ended.rows.len()), ((1, 0, 4, 0), 1));
     for event in ended.events_of(What::UrlSkipped) {
