@@ -1,7 +1,7 @@
 //! The archive: what a crawl keeps of what it fetched, as WARC files and as a tree of bodies.
 //!
 //! The story of a response: the fetcher tees what it receives into a [`spool`] and makes a [`capture`] of the
-//! exchange → the worker hands it over → the [`writer`]'s thread makes records of it ([`records`], with a [`head`]
+//! exchange → the worker hands it over ([`handle`]) → the writer's thread makes records of it ([`records`], with a [`head`]
 //! that fits the stored bytes), leaves out payloads it has written before ([`known`]), and appends to the current
 //! [`warc_file`], a [`gzip`] member a record. [`bodies`] keeps decoded bodies by their digest. [`tail`] repairs what
 //! a kill left behind.
@@ -12,17 +12,18 @@
 pub mod bodies;
 pub mod capture;
 pub mod gzip;
+pub mod handle;
 pub mod head;
 pub mod known;
 pub mod records;
 pub mod spool;
 pub mod tail;
 pub mod warc_file;
-pub mod writer;
+mod writer;
 
 pub use capture::{Capture, ResponseHead, Truncated};
+pub use handle::{Archive, ArchiveBarrier, ArchiveError, ArchiveHealth, ArchiveOptions, ArchiveSender};
 pub use spool::{Room, Tee};
-pub use writer::{Archive, ArchiveBarrier, ArchiveError, ArchiveHealth, ArchiveOptions, ArchiveSender};
 
 /// Folder of the WARC files in the run folder.
 pub const WARC_DIR: &str = "warc";

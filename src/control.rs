@@ -43,7 +43,9 @@ pub use decision::{Decision, Value, What, Who};
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
 pub use reconfigure::Placement;
-pub use snapshot::{Code, CodeCount, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend};
+pub use snapshot::{
+    Code, CodeCount, EndpointView, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend,
+};
 pub use sweep::REFUSING;
 pub use time::Mono;
 

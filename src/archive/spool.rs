@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::writer::ArchiveSender;
+use super::handle::ArchiveSender;
 use super::{BODIES_DIR, Keep, WARC_DIR};
 use crate::text::Clean;
 
@@ -126,6 +126,11 @@ impl Spool {
     /// Whether it is in a file.
     pub(super) fn is_filed(&self) -> bool {
         self.file.is_some()
+    }
+
+    /// All of it, if it is in memory.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        if self.is_filed() { None } else { Some(&self.bytes) }
     }
 
     /// Bytes of it in memory.
@@ -261,7 +266,11 @@ mod tests {
 
     fn all(spool: &Spool) -> Vec<u8> {
         let mut all = Vec::new();
-        spool.read(|part| -> io::Result<()> { Ok(all.extend_from_slice(part)) }).expect("readable");
+        let read = spool.read(|part| -> io::Result<()> {
+            all.extend_from_slice(part);
+            Ok(())
+        });
+        read.expect("readable");
         assert_eq!(all.len() as u64, spool.length());
         all
     }

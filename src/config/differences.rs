@@ -153,6 +153,8 @@ impl Config {
         found.fixed("network.proxy", old.proxy != new.proxy);
         found.fixed("network.cookies", old.cookies != new.cookies);
         found.fixed("network.extra_roots", old.extra_roots != new.extra_roots);
+        found.fixed("output.warc", self.output.warc != read.output.warc);
+        found.fixed("output.bodies", self.output.bodies != read.output.bodies);
         self.differ_in_hosts(read, (base[0], base[1]), &mut found);
         let (old, new) = (&self.ui, &read.ui);
         found.plain("ui.fps", &old.fps, &new.fps);
@@ -214,6 +216,7 @@ impl Config {
         self.crawl.follow.clone_from(&running.crawl.follow);
         self.crawl.sitemaps = running.crawl.sitemaps;
         self.network.clone_from(&running.network);
+        self.output = running.output;
         self
     }
 }

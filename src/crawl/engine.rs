@@ -188,8 +188,8 @@ impl Engine {
         // Places for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
         let (report, reports) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize * REPORTS_MAX);
-        let desk =
-            Arc::new(Desk { fetch, clock: clock.clone(), report, archive: archive.as_ref().map(Archive::sender) });
+        let sender = archive.as_ref().map(Archive::sender);
+        let desk = Arc::new(Desk { fetch, clock: clock.clone(), report, archive: sender });
         let now = clock.now();
         Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
@@ -354,10 +354,8 @@ impl Engine {
                 let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
                 let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
-                idle && done
-                    && kept
-                    && self.exclusions.is_empty()
-                    && (self.journal.backlog() == 0 || !self.journal_lives)
+                let journaled = self.journal.backlog() == 0 || !self.journal_lives;
+                idle && done && self.exclusions.is_empty() && kept && journaled
             }
         }
     }

@@ -227,23 +227,16 @@ impl Wire {
         let mut reply = self.read_head(&url, &response, &mut anomalies);
         let wanted = links.and_then(|rules| search::begin(&url, kind, response.status(), response.headers(), rules));
         if let Verdict::Status(status) = reply.verdict {
-            if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
+            let truncated = if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
                 // The hold begins with the head: a body that drips must not keep it from the scheduler. What is
                 // there already is taken; else the connection goes with the rest.
                 let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::Cut));
                 let reading = body::read(response, kind, &self.rules, tee, None);
                 match tokio::time::timeout(Duration::ZERO, reading).await {
-                    Ok(end) => {
-                        if let Some(keeping) = &mut keeping {
-                            keeping.truncated(end.truncated);
-                        }
-                        take_body(&mut reply, status, end, &mut anomalies);
-                    }
+                    Ok(end) => take_body(&mut reply, status, end, &mut anomalies),
                     Err(_) => {
-                        if let Some(keeping) = &mut keeping {
-                            keeping.truncated(Some(Truncated::Time));
-                        }
                         anomalies.push(String::from("the refusal's body was not waited for"));
+                        Some(Truncated::Time)
                     }
                 }
             } else {
@@ -252,10 +245,10 @@ impl Wire {
                 }
                 let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::File));
                 let end = body::read(response, kind, &self.rules, tee, wanted).await;
-                if let Some(keeping) = &mut keeping {
-                    keeping.truncated(end.truncated);
-                }
-                take_body(&mut reply, status, end, &mut anomalies);
+                take_body(&mut reply, status, end, &mut anomalies)
+            };
+            if let Some(keeping) = &mut keeping {
+                keeping.truncated(truncated);
             }
         }
         reply.anomalies = anomalies.into_iter().map(Clean::from).collect();
@@ -373,8 +366,8 @@ impl Wire {
     }
 }
 
-/// Puts what became of the body into the reply.
-fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<String>) {
+/// Puts what became of the body into the reply; says why it is not whole, if it is not.
+fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<String>) -> Option<Truncated> {
     reply.received = end.received;
     reply.body = end.body;
     reply.found = end.found;
@@ -383,7 +376,7 @@ fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<S
         reply.verdict = Verdict::Failed(Outcome::RedirectNotFollowed);
         reply.error = Some(reason.clone());
     }
-    let Some(failure) = end.failure else { return };
+    let Some(failure) = end.failure else { return end.truncated };
     if status < 300 || failure.outcome == Outcome::Local {
         reply.verdict = Verdict::Failed(failure.outcome);
         reply.error = Some(Clean::from(failure.text));
@@ -391,6 +384,7 @@ fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<S
         // The status is what matters: a throttle stays one, however its body ends.
         anomalies.push(failure.text);
     }
+    end.truncated
 }
 
 /// A reply that is nothing but a failure.

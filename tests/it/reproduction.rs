@@ -88,7 +88,7 @@ fn missions_floor_lifts_the_rate_of_a_slow_server() {
     let report = run(&built_in("m"), &MISSION, 1);
     let share = report.refused as f64 / report.requests as f64;
     assert!((share - 0.129).abs() < 0.02, "{share}");
-    let mended = run(&built_in("m"), &halving(), 1);
+    let mended = run(&built_in("m"), &halving(8), 1);
     assert!(mended.refused_per_hour < report.refused_per_hour / 5.0, "{mended:?}");
 }
 

@@ -133,6 +133,7 @@ impl Engine {
                 Decision::Deny { line, rule } => {
                     let why = format!("robots_denied: robots.txt line {line}: {rule}");
                     self.skip(Some(host), job.root().to_owned().as_str(), &why);
+                    self.recently.deny(host);
                 }
                 Decision::Fetch(robots_url) => {
                     self.frontier.push_front(host, lane, job);

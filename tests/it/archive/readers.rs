@@ -19,6 +19,7 @@ use crate::support::warc;
 const VARIABLE: &str = "CRAWLDECK_TEST_READERS";
 
 /// Runs Python with `args` if it has `module`.
+#[expect(clippy::print_stderr, reason = "who reads the tests' output is to know what was not judged")]
 fn python(module: &str, args: &[&str], folder: &Path) -> Option<Output> {
     let named = std::env::var(VARIABLE).ok();
     let python = named.as_deref().unwrap_or("python3");
@@ -141,7 +142,7 @@ print(rows[0], rows[1], rows[3], *events, *stops, *bodies)
 #[tokio::test]
 async fn duckdb_reads_the_requests_the_events_and_the_index_as_they_are() {
     let server = LabServer::start(Box::new(|_, request, _| {
-        let body = SimBody::Text(format!("page {}", request.path.len() % 3).into());
+        let body = SimBody::Text(format!("page {}", request.path.len() % 3));
         SimResponse { status: if request.path == "/robots.txt" { 404 } else { 200 }, body, ..SimResponse::default() }
     }));
     let mut crawl = Crawl::new();
