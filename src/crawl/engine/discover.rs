@@ -60,7 +60,7 @@ impl Engine {
                 continue;
             }
             let job = Job { depth, run, ..Job::page(&url, self.now) };
-            if let Some(lane) = self.enter(&url, fingerprint, job) {
+            if let Some(lane) = self.enter(&url, fingerprint, job, Some(host)) {
                 self.touch(&mut touched, lane);
             }
         }
@@ -68,7 +68,7 @@ impl Engine {
         if !sitemaps.is_empty() && depth > NESTING_MAX {
             self.odd(host, &job.url, &format!("sitemap indexes more than {NESTING_MAX} deep are not read"));
         } else {
-            self.discover_sitemaps(sitemaps, depth, &mut touched);
+            self.discover_sitemaps(sitemaps, depth, Some(host), &mut touched);
         }
         for (host, lane) in touched {
             self.sync(host, lane);
@@ -90,24 +90,30 @@ impl Engine {
         let addresses = written.iter().filter_map(|text| absolute(text).ok());
         let links = addresses.map(|address| Link { fingerprint: fingerprint(&address.url), url: address.url });
         let mut touched = Vec::new();
-        self.discover_sitemaps(links.collect(), 0, &mut touched);
+        self.discover_sitemaps(links.collect(), 0, None, &mut touched);
         for (host, lane) in touched {
             self.sync(host, lane);
         }
     }
 
     /// A sitemap lies where the site says, on another host too; that each is read once ends every circle.
-    fn discover_sitemaps(&mut self, sitemaps: Vec<Link>, depth: u32, touched: &mut Vec<(HostId, Lane)>) {
+    fn discover_sitemaps(
+        &mut self,
+        sitemaps: Vec<Link>,
+        depth: u32,
+        on: Option<HostId>,
+        touched: &mut Vec<(HostId, Lane)>,
+    ) {
         for Link { url, fingerprint } in sitemaps {
             let job = Job::sitemap(&url, depth, self.now);
-            if let Some(lane) = self.enter(&url, fingerprint, job) {
+            if let Some(lane) = self.enter(&url, fingerprint, job, on) {
                 self.touch(touched, lane);
             }
         }
     }
 
-    /// A URL that was found enters the frontier, if it is new. The run of `job` is that of its page.
-    fn enter(&mut self, url: &Url, fingerprint: u128, mut job: Job) -> Option<(HostId, Lane)> {
+    /// A URL that was found on a page of `on` enters the frontier, if it is new. The run of `job` is that of its page.
+    fn enter(&mut self, url: &Url, fingerprint: u128, mut job: Job, on: Option<HostId>) -> Option<(HostId, Lane)> {
         if !self.frontier.has_room() {
             self.crowded();
             return None;
@@ -121,7 +127,7 @@ impl Engine {
                 return None;
             }
         }
-        let host = self.found_host(url)?;
+        let host = self.found_host(url, on)?;
         if self.is_spent(host) {
             self.skip(Some(host), url.as_str(), super::SPENT);
             return None;
@@ -180,14 +186,18 @@ impl Engine {
     }
 
     /// The host of a link, made known if its domain has room for one more.
-    fn found_host(&mut self, url: &Url) -> Option<HostId> {
+    fn found_host(&mut self, url: &Url, on: Option<HostId>) -> Option<HostId> {
         if let Some(host) = self.hosts.find(url) {
             return Some(host);
         }
         // Domains are counted as long as their hosts can be known: that bounds them.
         if !self.hosts.is_full()
-            && let NewHost::TooMany { domain, refused } = self.scope.meet(url)
+            && let NewHost::TooMany { domain, refused } = self.scope.meet(url, on)
         {
+            if let Some(on) = on {
+                self.traps.lead_too_far(on);
+                self.tell_held_back(on);
+            }
             if refused == 1 {
                 let most = crate::crawl::scope::HOSTS_PER_DOMAIN;
                 let why = format!(
@@ -224,7 +234,7 @@ impl Engine {
         // Back to where it was, with a cookie perhaps: the chain's own affair.
         let goes_on = hop.has_seen(fingerprint) || self.frontier.admit(fingerprint) == Admission::New;
         // A host that only redirects lead to is one that links lead to.
-        if goes_on && self.found_host(target).is_some() { Hop::Follow } else { Hop::Enough }
+        if goes_on && self.found_host(target, self.hosts.find(from)).is_some() { Hop::Follow } else { Hop::Enough }
     }
 
     /// There is no room for what is found: said once as long as it lasts.
