@@ -21,6 +21,15 @@ const NESTING_MAX: u32 = 3;
 /// Lanes of hosts that one page leads to and that are told to the controller at once.
 const LANES_MAX: usize = 256;
 
+/// What a URL that was found would be.
+#[derive(Clone, Copy)]
+enum As {
+    /// A page, on one with this run.
+    Page { depth: u32, run: u16 },
+    /// A sitemap, so many indexes deep.
+    Sitemap { depth: u32 },
+}
+
 /// What a redirect means where links are followed.
 pub(super) enum Hop {
     /// It is followed for the URL's own answer.
@@ -56,11 +65,9 @@ impl Engine {
         let run = if of_sitemap { 0 } else { job.run };
         let mut touched = Vec::new();
         for Link { url, fingerprint } in links {
-            if !self.scope.takes(&url) || self.excluded.iter().any(|pattern| pattern.is_match(url.as_str())) {
-                continue;
-            }
-            let job = Job { depth, run, ..Job::page(&url, self.now) };
-            if let Some(lane) = self.enter(&url, fingerprint, job, Some(host)) {
+            if self.scope.takes(&url)
+                && let Some(lane) = self.enter(&url, fingerprint, As::Page { depth, run }, Some(host))
+            {
                 self.touch(&mut touched, lane);
             }
         }
@@ -105,15 +112,14 @@ impl Engine {
         touched: &mut Vec<(HostId, Lane)>,
     ) {
         for Link { url, fingerprint } in sitemaps {
-            let job = Job::sitemap(&url, depth, self.now);
-            if let Some(lane) = self.enter(&url, fingerprint, job, on) {
+            if let Some(lane) = self.enter(&url, fingerprint, As::Sitemap { depth }, on) {
                 self.touch(touched, lane);
             }
         }
     }
 
-    /// A URL that was found on a page of `on` enters the frontier, if it is new. The run of `job` is that of its page.
-    fn enter(&mut self, url: &Url, fingerprint: u128, mut job: Job, on: Option<HostId>) -> Option<(HostId, Lane)> {
+    /// A URL that was found on a page of `on` enters the frontier, if it is new.
+    fn enter(&mut self, url: &Url, fingerprint: u128, found: As, on: Option<HostId>) -> Option<(HostId, Lane)> {
         if !self.frontier.has_room() {
             self.crowded();
             return None;
@@ -127,14 +133,22 @@ impl Engine {
                 return None;
             }
         }
+        // The configuration may have changed since the page was asked for.
+        if self.excluded_by(url).is_some() {
+            return None;
+        }
         let host = self.found_host(url, on)?;
         if self.is_spent(host) {
             self.skip(Some(host), url.as_str(), super::SPENT);
             return None;
         }
-        if job.kind() != RequestKind::Sitemap {
-            job.run = self.enters_with(url, host, &job)?;
-        }
+        let job = match found {
+            As::Page { depth, run } => {
+                let run = self.enters_with(Candidate { url, host, run, depth })?;
+                Job { depth, run, ..Job::page(url, self.now) }
+            }
+            As::Sitemap { depth } => Job::sitemap(url, depth, self.now),
+        };
         self.hosts.note_scheme(host, url);
         let lane = self.hosts.lane(host, url, &self.config);
         self.frontier.push(host, lane, job);
@@ -142,8 +156,8 @@ impl Engine {
     }
 
     /// The run of a URL; `None` if it looks like one of a trap: then it waits for the operator.
-    fn enters_with(&mut self, url: &Url, host: HostId, job: &Job) -> Option<u16> {
-        let candidate = Candidate { url, host, run: job.run, depth: job.depth };
+    fn enters_with(&mut self, candidate: Candidate<'_>) -> Option<u16> {
+        let Candidate { url, host, .. } = candidate;
         let suspicion = match self.traps.judge(candidate) {
             Verdict::Enters(run) => return Some(run),
             Verdict::Held(suspicion) => suspicion,
