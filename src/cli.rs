@@ -49,7 +49,7 @@ pub struct RunArgs {
     /// File with a URL a line, `#` comments; `-` is stdin; may repeat.
     #[arg(short = 'u', long = "urls", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub url_files: Vec<PathBuf>,
-    /// Run folder; one that holds a run already is refused until runs can be resumed.
+    /// Run folder; a crawl that began in it goes on.
     #[arg(short, long, value_name = "DIR", default_value = "./crawl", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
     /// Original rate of hosts without their own entry, tokens per second.

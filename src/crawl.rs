@@ -10,6 +10,7 @@ pub mod frontier;
 pub mod hosts;
 pub mod input;
 pub mod job;
+pub mod resume;
 pub mod robots;
 pub mod throughput;
 pub mod worker;

@@ -13,6 +13,7 @@
 //! * [`config`] — what the user configured, checked.
 //! * [`crawl`] — frontier, engine, fetching: the engine's task alone changes the controller.
 //! * [`journal`] — what is persisted, and how it is read back.
+//! * [`store`] — what a crawl must not lose: URLs, their fates, states of hosts; written so that it survives anything.
 //! * [`review`] — the text side of `crawldeck review`.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
 //! * [`sim`] — servers as pure models, for the demo and the simulator.
@@ -39,6 +40,7 @@ pub mod review;
 pub mod session;
 pub mod signals;
 pub mod sim;
+pub mod store;
 pub mod text;
 pub mod tui;
 pub mod watch;

@@ -20,11 +20,15 @@ use crate::config::Config;
 use crate::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crate::crawl::fetcher::{FetcherOptions, HttpFetcher};
 use crate::crawl::input::{self, Source};
+use crate::crawl::resume::resume;
 use crate::headless;
+use crate::journal::disk::SystemDisk;
 use crate::journal::run_folder::RunFolder;
-use crate::journal::{Journal, render, summary};
+use crate::journal::{Journal, JournalOptions, render, summary};
 use crate::logging::{self, LOG_VARIABLE};
 use crate::signals::{self, SignalTargets, Stopped};
+use crate::store::load::Loaded;
+use crate::store::{Store, StoreOptions};
 use crate::text::Clean;
 use crate::tui::{self, TuiHandle, TuiOptions};
 use crate::watch::{REQUESTS_MAX, Request, Snapshot};
@@ -80,7 +84,8 @@ pub struct SessionOptions {
 /// Runs a session to its end and prints the summary; the exit code.
 pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let SessionOptions { mut config, dir, sources, headless, ends_after, legend } = options;
-    let clock = SystemClock::shared();
+    let system = Arc::new(SystemClock::new());
+    let clock: Arc<dyn Clock> = system.clone();
     let sockets = raise_descriptors();
     let signals = signals::take().map_err(failed)?;
     // Everything that the user may have to change is found before anything is written.
@@ -101,7 +106,22 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let folder = RunFolder::open(&dir).map_err(usage)?;
     let filter = std::env::var(LOG_VARIABLE).ok();
     let _log = logging::start(folder.path(), clock.clone(), filter.as_deref()).map_err(failed)?;
-    let journal = Journal::open(folder.path(), clock.clone()).map_err(failed)?;
+    let mut loaded = resume(folder.path(), &config).map_err(failed)?;
+    if let Some(mark) = loaded.as_ref().and_then(|loaded| loaded.mark.as_ref()) {
+        // The run's clock goes on: what was to last until a moment lasts until then.
+        system.go_on_from(mark.anchor.resumed_at(&clock.anchor()));
+    }
+    let rows = loaded.as_ref().map_or(0, |loaded| loaded.rows);
+    let options = JournalOptions { rows, ..JournalOptions::default() };
+    let journal = Journal::open_with(folder.path(), clock.clone(), Box::new(SystemDisk), options).map_err(failed)?;
+    let store = Store::start(
+        folder.path(),
+        loaded.as_mut().unwrap_or(&mut Loaded::default()),
+        vec![Box::new(journal.barrier())],
+        Box::new(SystemDisk),
+        StoreOptions::default(),
+    )
+    .map_err(failed)?;
 
     if sockets < config.settings.concurrency {
         tracing::warn!(
@@ -141,6 +161,8 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         fetch,
         clock,
         journal,
+        store,
+        loaded,
         inputs,
         requests: requests_in,
         watcher: Some(watcher),

@@ -10,7 +10,7 @@ use super::backoff::Jitter;
 use super::bucket::Bucket;
 use super::eta::Outlook;
 use super::history::History;
-use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, LaneQueue, Slot, Standing, cost_of};
+use super::host::{Hot, LaneQueue, Slot, Standing, cost_of};
 use super::wake_queue::{Ticket, WakeQueue};
 use super::{
     Answer, Code, Decision, FailureCode, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
@@ -64,6 +64,10 @@ pub struct Controller {
     pub(super) history: History,
     pub(super) decisions: Vec<Decision>,
     changed: Vec<HostId>,
+    /// Hosts whose saved form has changed.
+    pub(super) unsaved: Vec<HostId>,
+    /// Hosts before this one were known to an earlier process, which may have spent their tokens until this moment.
+    pub(super) resumed_hosts: (usize, Mono),
     pub(super) sweep_at: usize,
     pub(super) outlook: Outlook,
     pub(super) given_up: Vec<(HostId, &'static str)>,
@@ -94,6 +98,8 @@ impl Controller {
             history: History::default(),
             decisions: Vec::new(),
             changed: Vec::new(),
+            unsaved: Vec::new(),
+            resumed_hosts: (0, Mono::ZERO),
             sweep_at: 0,
             outlook: Outlook::default(),
             given_up: Vec::new(),
@@ -179,10 +185,12 @@ impl Controller {
 
     /// Takes the tokens of one request from every layer. All were seen ready at `now`.
     fn grant(&mut self, now: Mono, host: HostId, lane: Lane, cost: f64) -> Option<Grant> {
+        let first = self.slots[host.0 as usize].hot.is_none();
+        self.heat(now, host);
+        self.save_later(host);
         let slot = &mut self.slots[host.0 as usize];
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
-        let first = slot.hot.is_none();
-        let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
+        let Some(hot) = &mut slot.hot else { return None };
         let endpoint = usize::from(lane.0).checked_sub(1);
         let taken = hot.layer.bucket.take(now, cost);
         let endpoint_taken = match endpoint.and_then(|endpoint| hot.endpoints.get_mut(endpoint)) {
@@ -270,6 +278,7 @@ impl Controller {
         // A cold start that this grant had ended goes on.
         hot.retarget(now, policy, &self.settings);
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.save_later(grant.host);
         self.replan(now, grant.host);
     }
 
@@ -333,69 +342,9 @@ impl Controller {
         self.tell_hold(now, answer, &ruling);
         self.tell_shift(now, answer, outcome, answer.lane, shift);
         self.tell_shift(now, answer, outcome, Lane(0), helped);
+        self.save_later(answer.host);
         self.replan(now, answer.host);
         Judgement { outcome, give_up }
-    }
-
-    /// Holds a host until `until`, since a robots.txt of its cannot be had: complete disallow while it lasts.
-    pub fn robots_unreachable(&mut self, now: Mono, host: HostId, until: Mono, why: &str) {
-        let Some(hot) = self.heat(now, host) else { return };
-        let held = hot.holding.robots_unreachable(now, until);
-        if let Some((before, after)) = held {
-            let before = Value::Number(before.map_or(0.0, |hold| hold.until.secs_since(now)));
-            let after = Value::Number(after.until.secs_since(now));
-            self.decide(
-                now,
-                Who::Site,
-                Some(host),
-                What::Hold,
-                before,
-                after,
-                format!("robots.txt unreachable: {why}"),
-            );
-        }
-        self.replan(now, host);
-    }
-
-    /// While `gated`, nothing goes to the host: its robots.txt is being asked for.
-    pub fn set_gated(&mut self, now: Mono, host: HostId, gated: bool) {
-        if let Some(hot) = self.heat(now, host) {
-            hot.gated = gated;
-        }
-        self.replan(now, host);
-    }
-
-    /// robots.txt came: the site's Crawl-delay as it asked; `None` = it asks for none (any more).
-    pub fn set_crawl_delay(&mut self, now: Mono, host: HostId, asked: Option<Duration>) {
-        let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
-        let policy = &self.settings.policies[usize::from(slot.policy.0)];
-        let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
-        hot.holding.reachable();
-        hot.given_up = false;
-        let before = hot.crawl_delay;
-        let delay = asked.filter(|asked| !asked.is_zero()).map(|asked| {
-            let obeyed = asked.min(CRAWL_DELAY_MAX);
-            let gap_until = before.map_or(now.after(obeyed), |before| before.gap_until.max(now.after(obeyed)));
-            CrawlDelay { asked, obeyed, gap_until }
-        });
-        if before.map(|one| one.asked) == delay.map(|one| one.asked) {
-            return;
-        }
-        hot.crawl_delay = delay;
-        hot.retarget(now, policy, &self.settings);
-        let seconds =
-            |delay: Option<CrawlDelay>| delay.map_or(Value::None, |one| Value::Number(one.asked.as_secs_f64()));
-        let why = match delay {
-            Some(delay) if delay.obeyed < delay.asked => format!(
-                "site asked for Crawl-delay {} s, capped at {} s: pause the host if it asks you by other means",
-                delay.asked.as_secs_f64(),
-                delay.obeyed.as_secs()
-            ),
-            Some(delay) => format!("site asked for Crawl-delay {} s", delay.asked.as_secs_f64()),
-            None => String::from("site asks for no Crawl-delay"),
-        };
-        self.decide(now, Who::Site, Some(host), What::CrawlDelay, seconds(before), seconds(delay), why);
-        self.replan(now, host);
     }
 
     /// At most `most` hosts whose view changed since they were last taken; the others stay for the next call.
@@ -473,7 +422,16 @@ impl Controller {
     pub(super) fn heat(&mut self, now: Mono, host: HostId) -> Option<&mut Hot> {
         let slot = self.slots.get_mut(host.0 as usize)?;
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
-        Some(slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings))))
+        let (resumed, at) = self.resumed_hosts;
+        let hot = slot.hot.get_or_insert_with(|| {
+            let mut hot = Hot::new(now, policy, &self.settings);
+            if (host.0 as usize) < resumed {
+                // Its last tokens may have been spent just before the process ended.
+                hot.empty(at, policy);
+            }
+            Box::new(hot)
+        });
+        Some(hot)
     }
 
     pub(super) fn policy_of(&self, host: HostId) -> &Policy {

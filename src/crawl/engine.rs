@@ -12,6 +12,7 @@ mod dispatch;
 mod finish;
 mod focus;
 mod intake;
+pub mod persist;
 mod publish;
 
 use std::sync::Arc;
@@ -33,6 +34,8 @@ use crate::control::backoff::SeededJitter;
 use crate::control::{Controller, Mono, Value};
 use crate::journal::Journal;
 use crate::journal::timeline::bins::Bins;
+use crate::store::load::Loaded;
+use crate::store::{Store, StoreHealth, UrlsRead};
 use crate::text::Clean;
 use crate::watch::{ActAnswer, LogLine, Phase, Request, Snapshot, Totals};
 
@@ -72,6 +75,10 @@ pub struct EngineParts {
     pub clock: Arc<dyn Clock>,
     /// Where everything is written.
     pub journal: Journal,
+    /// What must not be lost.
+    pub store: Store,
+    /// What another process left in it; `None` = the run begins.
+    pub loaded: Option<Loaded>,
     /// The URLs.
     pub inputs: InputStream,
     /// Requests of the operator and of the signals.
@@ -131,6 +138,7 @@ pub struct Engine {
     bad_lines: u64,
     throughput: Throughput,
     timeline: Bins,
+    persisted: persist::Persisted,
     looks: Looks,
     /// The watcher asks for the timeline; when it last got it.
     timeline_shown: Option<Mono>,
@@ -156,14 +164,15 @@ pub struct Engine {
 impl Engine {
     /// An engine that has not begun.
     pub fn new(parts: EngineParts) -> Self {
-        let EngineParts { config, fetch, clock, journal, inputs, requests, watcher, looks, frame, seed } = parts;
+        let EngineParts { config, fetch, clock, journal, store, loaded, .. } = parts;
+        let EngineParts { inputs, requests, watcher, looks, frame, seed, .. } = parts;
         // One place for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
         let (finished_in, finished_out) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize);
         let now = clock.now();
-        Self {
+        let mut engine = Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
-            frontier: Frontier::default(),
+            frontier: Frontier::new(store),
             hosts: Hosts::new(&config),
             robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
@@ -183,6 +192,7 @@ impl Engine {
             bad_lines: 0,
             throughput: Throughput::default(),
             timeline: Bins::default(),
+            persisted: persist::Persisted::new(now),
             looks,
             timeline_shown: None,
             log: std::collections::VecDeque::new(),
@@ -203,13 +213,18 @@ impl Engine {
             desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in }),
             config,
             clock,
+        };
+        if let Some(loaded) = loaded {
+            engine.restore(loaded);
         }
+        engine
     }
 
     /// Runs the crawl to its end.
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
+        let mut store_health = self.frontier.store_ref().map(Store::health_changed);
         let mut finished = Vec::new();
         let mut more = false;
         // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
@@ -250,7 +265,9 @@ impl Engine {
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
+                read = next_read(&mut self.frontier) => self.take_read(read),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
+                lives = changed(&mut store_health) => if !lives { store_health = None },
                 () = room(&self.watcher), if wants_room => {}
                 () = alarm.as_mut() => {}
             }
@@ -276,6 +293,7 @@ impl Engine {
             false => self.local_rest.max(now.after(TICK)),
         };
         let mut wake = grants.min(now.after(TICK));
+        wake = wake.min(self.commit_due());
         if self.has_news() && self.watcher.as_ref().is_some_and(|watcher| watcher.capacity() > 0) {
             wake = wake.min(self.published.after(self.frame));
         }
@@ -289,10 +307,11 @@ impl Engine {
             && self.stopped_because.is_none()
             && now >= self.local_rest
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
+            && self.frontier.has_room()
             && (limit == 0 || self.sent < limit)
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         let idle = self.controller.in_flight() == 0;
         match self.phase {
             Phase::Stopped | Phase::Finished => true,
@@ -302,7 +321,8 @@ impl Engine {
                 let spent = limit > 0 && self.sent >= limit;
                 let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
-                idle && done && (self.journal.backlog() == 0 || !self.journal_lives)
+                let over = idle && done && (self.journal.backlog() == 0 || !self.journal_lives);
+                over && self.is_settled()
             }
         }
     }
@@ -322,10 +342,16 @@ impl Engine {
         }
         self.journal_stop(now);
         self.write_down(now);
+        self.commit(now);
         self.publish_last(now).await;
         let totals = self.totals(now);
+        // The store waits for the journal, so it is closed first.
+        let stored = match self.frontier.take_store() {
+            Some(store) => store.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(error.to_string())),
+            None => None,
+        };
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
-        RunEnd { totals, trouble: trouble.or(self.stopped_because) }
+        RunEnd { totals, trouble: trouble.or(stored).or(self.stopped_because) }
     }
 }
 
@@ -347,6 +373,22 @@ async fn room(watcher: &Option<mpsc::Sender<Arc<Snapshot>>>) {
 async fn next_request(requests: &mut Option<mpsc::Receiver<Request>>) -> Option<Request> {
     match requests {
         Some(requests) => requests.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What was read back; never ready if nothing was asked for.
+async fn next_read(frontier: &mut Frontier) -> UrlsRead {
+    match frontier.store() {
+        Some(store) => store.loaded().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A commit, or trouble; false when there will be none any more.
+async fn changed(health: &mut Option<tokio::sync::watch::Receiver<StoreHealth>>) -> bool {
+    match health {
+        Some(health) => health.changed().await.is_ok(),
         None => std::future::pending().await,
     }
 }

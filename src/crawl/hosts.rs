@@ -61,6 +61,24 @@ impl Hosts {
         Some(host)
     }
 
+    /// Takes up a host that another process knew, by the text of its key; hosts come in the order of their numbers.
+    pub fn restore(&mut self, key: &str, schemes: [bool; 2], config: &Config, add: impl FnOnce(PolicyId) -> HostId) {
+        let rule = config.rule_for(key).and_then(|rule| u16::try_from(rule).ok());
+        let host = add(PolicyId(rule.map_or(0, |rule| rule.saturating_add(1))));
+        self.names.push(HostName { name: Clean::new(key), rule, requests: 0, schemes });
+        self.by_key.insert(HostKey::persisted(key), host);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// The lane of `url` inside its host.
     pub fn lane(&self, host: HostId, url: &Url, config: &Config) -> Lane {
         match self.names.get(host.0 as usize).and_then(|name| name.rule) {

@@ -6,6 +6,7 @@ use url::Url;
 
 use super::address::Authority;
 use crate::control::{Mono, RequestKind};
+use crate::store::{StoredUrl, UrlId};
 
 /// Redirect hops of one URL.
 pub const HOPS_MAX: u8 = 10;
@@ -15,6 +16,10 @@ pub const UNPROCESSED_MAX: u8 = 5;
 /// One URL to fetch. Small for a plain page; everything else is boxed.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// Which URL of the crawl it stands for.
+    pub id: UrlId,
+    /// Links between that and an input.
+    pub depth: u16,
     /// Where.
     pub url: Box<str>,
     /// Since when it could be sent.
@@ -47,7 +52,28 @@ pub struct More {
 impl Job {
     /// A page of the crawl.
     pub fn page(url: &Url, due: Mono) -> Self {
-        Self { url: url.as_str().into(), due, failures: 0, unprocessed: 0, more: None }
+        let url = url.as_str().into();
+        Self { id: UrlId::NONE, depth: 0, url, due, failures: 0, unprocessed: 0, more: None }
+    }
+
+    /// A URL that was read back from the store.
+    pub fn stored(stored: StoredUrl) -> Self {
+        let StoredUrl { id, url, depth, failures, unprocessed, due, hop, .. } = stored;
+        let Some(hop) = hop else { return Self { id, depth, url, due, failures, unprocessed, more: None } };
+        let more = More {
+            kind: RequestKind::Redirect,
+            root: url.into(),
+            hops: hop.hops,
+            chain: hop.chain,
+            cookies: hop.cookies,
+            authority: None,
+        };
+        Self { id, depth, url: hop.url, due, failures, unprocessed, more: Some(Box::new(more)) }
+    }
+
+    /// The same URL of the crawl, with its number in the store.
+    pub fn numbered(self, id: UrlId, depth: u16) -> Self {
+        Self { id, depth, ..self }
     }
 
     /// The robots.txt of `authority`.
@@ -96,7 +122,7 @@ impl Job {
             return Err(HopError::Loop);
         }
         more.hops += 1;
-        Ok(Self { more: Some(Box::new(more)), ..Self::page(target, due) })
+        Ok(Self { id: self.id, depth: self.depth, more: Some(Box::new(more)), ..Self::page(target, due) })
     }
 }
 

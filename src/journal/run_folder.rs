@@ -1,7 +1,7 @@
 //! The run folder: one crawl's place on disk, held by one process at a time.
 //!
-//! The lock is the kernel's (`flock`): it is gone when its holder is, however that ended. Nothing in the
-//! folder is ever removed.
+//! The lock is the kernel's (`flock`): it is gone when its holder is, however that ended. No record of a crawl is ever
+//! removed from the folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::{EVENTS_FILE, REQUESTS_FILE, rotated_number};
+use crate::store::load::STATE_FOLDER;
 use crate::text::Clean;
 
 /// Name of the lock file.
@@ -42,8 +43,8 @@ pub enum RunFolderError {
         /// `process N`, as the lock file says.
         holder: Clean,
     },
-    /// It holds the journal of an earlier run.
-    #[error("run folder {} already holds a journal and resuming is not possible yet; choose another with -d", path.display())]
+    /// It holds the journal of a crawl that left no state.
+    #[error("run folder {} holds a journal without the state of its crawl, which cannot be resumed; choose another with -d", path.display())]
     HoldsJournal {
         /// The folder.
         path: PathBuf,
@@ -51,7 +52,7 @@ pub enum RunFolderError {
 }
 
 impl RunFolder {
-    /// Makes the folder if there is none, takes its lock, and makes sure that no earlier run's journal is in it.
+    /// Makes the folder if there is none, takes its lock, and makes sure that a crawl that began in it can go on.
     pub fn open(dir: &Path) -> Result<Self, RunFolderError> {
         let unusable = |path: &Path| {
             let path = path.to_path_buf();
@@ -72,7 +73,7 @@ impl RunFolder {
             }
             return Err(unusable(&lock_path)(error.into()));
         }
-        if holds_journal(dir).map_err(unusable(dir))? {
+        if !dir.join(STATE_FOLDER).exists() && holds_journal(dir).map_err(unusable(dir))? {
             return Err(RunFolderError::HoldsJournal { path: dir.to_path_buf() });
         }
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(unusable(&lock_path))?;
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_a_journal_is_refused_and_left_as_it_is() {
+    fn a_folder_with_a_journal_alone_is_refused_and_left_as_it_is() {
         for name in ["requests.csv", "events.jsonl", "requests-0001.csv"] {
             let dir = tempfile::tempdir().expect("a temporary folder");
             fs::write(dir.path().join(name), "").expect("writable");
@@ -136,6 +137,8 @@ mod tests {
             let refused = RunFolder::open(dir.path()).expect_err("a journal").to_string();
             assert!(refused.contains("-d"), "{refused}");
             assert_eq!(fs::read_to_string(dir.path().join(name)).expect("still there"), "x\n");
+            fs::create_dir(dir.path().join(STATE_FOLDER)).expect("writable");
+            RunFolder::open(dir.path()).expect("with its state it can go on");
         }
     }
 

@@ -13,6 +13,7 @@ mod lab;
 mod licences;
 mod live_timeline;
 mod pty;
+mod resume;
 mod review;
 mod review_pty;
 mod scenario;

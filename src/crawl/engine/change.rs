@@ -37,6 +37,7 @@ impl Engine {
         match change {
             Change::Note(text) => {
                 self.event(Who::Operator, None, What::Note, Value::None, Value::None, &text, None);
+                self.keep_note(text);
                 Ok(String::from("noted in the journal"))
             }
             Change::Add(what) => self.add(&what),
@@ -97,7 +98,7 @@ impl Engine {
         let why = format!("excluded by {pattern}");
         let mut hosts: Vec<HostId> = Vec::new();
         for (host, job) in &removed {
-            self.skip(Some(*host), job.root().to_owned().as_str(), &why);
+            self.skip(job.id, Some(*host), job.root(), &why);
             if hosts.last() != Some(host) {
                 hosts.push(*host);
             }
@@ -139,7 +140,14 @@ mod tests {
     use crate::crawl::engine::{EngineParts, Looks};
     use crate::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
     use crate::journal::Journal;
+    use crate::store::load::Loaded;
+    use crate::store::{Store, StoreOptions};
     use crate::watch::{Focus, Recent, Request, Snapshot, Totals};
+
+    fn store(folder: &std::path::Path) -> Store {
+        let disk = Box::new(crate::journal::disk::SystemDisk);
+        Store::start(folder, &mut Loaded::default(), Vec::new(), disk, StoreOptions::default()).expect("writable")
+    }
 
     /// A fetcher that is never asked: the crawl is halted.
     struct Nobody;
@@ -179,6 +187,8 @@ mod tests {
             config: Arc::new(Config::parse("[politeness]\nrespect_robots = false", "t.toml").expect("valid")),
             fetch: Arc::new(Ready),
             clock: clock.clone(),
+            store: store(folder.path()),
+            loaded: None,
             journal: Journal::open(folder.path(), clock).expect("writable"),
             inputs: input::spawn(urls.map(|url| Source::Url(url.to_owned())).into()).expect("readable"),
             requests: requests_in,
@@ -217,6 +227,8 @@ mod tests {
             config: Arc::new(Config::parse("[politeness]\nrespect_robots = false", "t.toml").expect("valid")),
             fetch: Arc::new(Nobody),
             clock: clock.clone(),
+            store: store(folder.path()),
+            loaded: None,
             journal: Journal::open(folder.path(), clock).expect("writable"),
             inputs: input::spawn(sources).expect("readable"),
             requests: requests_in,

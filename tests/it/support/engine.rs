@@ -10,18 +10,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crawldeck::clock::SystemClock;
+use crawldeck::clock::{Clock as _, SystemClock};
 use crawldeck::config::{Config, HostRule, Resolved};
 use crawldeck::control::{Command, HostId, HostView, Outcome, Policy, RequestKind, Value, What};
 use crawldeck::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crawldeck::crawl::exchange::Fetch;
 use crawldeck::crawl::fetcher::HttpFetcher;
 use crawldeck::crawl::input::{self, Source};
+use crawldeck::crawl::resume::resume;
 use crawldeck::journal::disk::{Disk, SystemDisk};
 use crawldeck::journal::reader::{EventRecord, RequestRecord, Word};
 use crawldeck::journal::run_folder::RunFolder;
 use crawldeck::journal::summary::{Summary, summarise};
 use crawldeck::journal::{EVENTS_FILE, Journal, JournalOptions, REQUESTS_FILE};
+use crawldeck::store::load::Loaded;
+use crawldeck::store::{Barrier, Store, StoreOptions};
 use crawldeck::watch::{ActAnswer, REQUESTS_MAX, Request, Snapshot, Totals};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -43,7 +46,15 @@ pub(crate) struct Crawl {
     lists: Vec<Source>,
     fetch: Option<Arc<dyn Fetch>>,
     disk: Box<dyn Disk>,
+    store_disk: Box<dyn Disk>,
+    folder: Option<tempfile::TempDir>,
     looked_at: bool,
+}
+
+/// A store of a crawl that begins, in the run folder `dir`.
+pub(crate) fn store_in(dir: &Path) -> Store {
+    let (disk, options) = (Box::new(SystemDisk), StoreOptions::default());
+    Store::start(dir, &mut Loaded::default(), Vec::new(), disk, options).expect("a store")
 }
 
 impl Crawl {
@@ -63,6 +74,8 @@ impl Crawl {
             lists: Vec::new(),
             fetch: None,
             disk: Box::new(SystemDisk),
+            store_disk: Box::new(SystemDisk),
+            folder: None,
             looked_at: true,
         };
         crawl.rate(1_000.0, 1_000.0);
@@ -133,6 +146,11 @@ impl Crawl {
         self.disk = disk;
     }
 
+    /// Goes on in the folder of a crawl that ended.
+    pub(crate) fn resume_in(&mut self, folder: tempfile::TempDir) {
+        self.folder = Some(folder);
+    }
+
     /// The watcher takes no snapshot until the engine has ended.
     pub(crate) fn nobody_looks(&mut self) {
         self.looked_at = false;
@@ -141,13 +159,26 @@ impl Crawl {
     /// Begins.
     pub(crate) fn start(self) -> Running {
         let fetch = self.fetch.clone().unwrap_or_else(|| Arc::new(self.real_fetch()));
-        let Self { config, urls, lists, disk, looked_at, .. } = self;
-        let dir = tempfile::tempdir().expect("a folder");
+        let Self { config, urls, lists, disk, store_disk, folder, looked_at, .. } = self;
+        let dir = folder.unwrap_or_else(|| tempfile::tempdir().expect("a folder"));
         let folder = RunFolder::open(dir.path()).expect("a run folder");
-        let clock = SystemClock::shared();
-        let options =
-            JournalOptions { group: Duration::from_millis(10), retry: Duration::from_millis(50), ..Default::default() };
+        let clock = Arc::new(SystemClock::new());
+        let mut loaded = resume(dir.path(), &config).expect("a whole store");
+        if let Some(mark) = loaded.as_ref().and_then(|loaded| loaded.mark.as_ref()) {
+            clock.go_on_from(mark.anchor.resumed_at(&clock.anchor()));
+        }
+        let retry = Duration::from_millis(50);
+        let rows = loaded.as_ref().map_or(0, |loaded| loaded.rows);
+        let options = JournalOptions { group: Duration::from_millis(10), retry, rows, ..Default::default() };
         let journal = Journal::open_with(dir.path(), clock.clone(), disk, options).expect("a journal");
+        let options = StoreOptions { group: Duration::from_millis(20), retry, ..Default::default() };
+        let barriers: Vec<Box<dyn Barrier>> = vec![Box::new(journal.barrier())];
+        let found = loaded.as_mut();
+        let store = match found {
+            Some(found) => Store::start(dir.path(), found, barriers, store_disk, options),
+            None => Store::start(dir.path(), &mut Loaded::default(), barriers, store_disk, options),
+        };
+        let store = store.expect("a store");
         // A file, not arguments: thousands of URLs come as a user would give them.
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(urls.join("\n").as_bytes()).expect("written");
@@ -162,6 +193,8 @@ impl Crawl {
             fetch,
             clock,
             journal,
+            store,
+            loaded,
             inputs,
             requests: requests_in,
             watcher: Some(watcher),
@@ -310,6 +343,13 @@ impl Running {
         self.read(end).await
     }
 
+    /// The same, and the folder, to go on in it.
+    pub(crate) async fn end_keeping(mut self) -> (Ended, tempfile::TempDir) {
+        let end = self.wait().await;
+        let ended = self.read(end).await;
+        (ended, std::mem::replace(&mut self.dir, tempfile::tempdir().expect("a folder")))
+    }
+
     /// Waits for the end of a crawl whose journal is not whole.
     pub(crate) async fn end_only(mut self) -> RunEnd {
         self.wait().await
@@ -407,7 +447,8 @@ impl Ended {
         for (number, event) in self.events.iter().enumerate() {
             assert_eq!(event.seq, self.events[0].seq + number as u64, "no event is missing");
         }
-        assert_eq!(self.events_of(What::Start).len() + self.events_of(What::Stop).len(), 2);
+        assert_eq!(self.events_of(What::Start).len(), 1);
+        assert_eq!(1 + self.events_of(What::ResumeRun).len(), self.events_of(What::Stop).len());
     }
 
     /// Rows with this outcome.
