@@ -15,6 +15,7 @@
 //! * [`journal`] — what is persisted, and how it is read back.
 //! * [`store`] — what a crawl must not lose: URLs, their fates, states of hosts; written so that it survives anything.
 //! * [`review`] — the text side of `crawldeck review`.
+//! * [`state`] — the commands that look at what a run holds, or put something back.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
 //! * [`sim`] — servers as pure models, for the demo and the simulator.
 //! * [`demo`] — the models of [`sim`] behind real sockets on loopback.
@@ -40,6 +41,7 @@ pub mod review;
 pub mod session;
 pub mod signals;
 pub mod sim;
+pub mod state;
 pub mod store;
 pub mod text;
 pub mod tui;

@@ -22,7 +22,7 @@ use crate::crawl::fetcher::{FetcherOptions, HttpFetcher};
 use crate::crawl::input::{self, Source};
 use crate::crawl::resume::resume;
 use crate::headless;
-use crate::journal::disk::SystemDisk;
+use crate::journal::disk::disk_for;
 use crate::journal::run_folder::RunFolder;
 use crate::journal::{Journal, JournalOptions, render, summary};
 use crate::logging::{self, LOG_VARIABLE};
@@ -113,12 +113,12 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     }
     let rows = loaded.as_ref().map_or(0, |loaded| loaded.rows);
     let options = JournalOptions { rows, ..JournalOptions::default() };
-    let journal = Journal::open_with(folder.path(), clock.clone(), Box::new(SystemDisk), options).map_err(failed)?;
+    let journal = Journal::open_with(folder.path(), clock.clone(), disk_for("journal"), options).map_err(failed)?;
     let store = Store::start(
         folder.path(),
         loaded.as_mut().unwrap_or(&mut Loaded::default()),
         vec![Box::new(journal.barrier())],
-        Box::new(SystemDisk),
+        disk_for("store"),
         StoreOptions::default(),
     )
     .map_err(failed)?;

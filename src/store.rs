@@ -17,9 +17,11 @@
 
 mod file;
 pub mod frame;
+pub mod list;
 pub mod load;
 mod read;
 pub mod record;
+pub mod room;
 pub mod states;
 mod writer;
 
@@ -155,6 +157,8 @@ pub struct StoreHealth {
     pub commits: u64,
     /// Why nothing can be written now; `None` = all is well.
     pub blocked: Option<Clean>,
+    /// Why there is too little room, if there is.
+    pub room: Option<Clean>,
 }
 
 /// Bytes that may wait for the disk before the engine stops granting and reading.

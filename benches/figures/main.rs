@@ -1,6 +1,6 @@
 //! The figures of the README: measured, printed, never asserted.
 //!
-//! `cargo bench --bench figures -- [controller|memory|fetch|pace|frame|idle|pause|review|lab]...` runs those that are named,
+//! `cargo bench --bench figures -- [controller|memory|fetch|pace|frame|idle|pause|review|lab|store]...` runs those that are named,
 //! or all. Every figure names what it is to reach; a machine that is busy with something else gives worse ones, so
 //! the load average is printed, too. All servers are on loopback. What runs in a process of its own (the crawl, the
 //! bare client, what is weighed) is this program again with `child` in front, or the `crawldeck` binary itself.
@@ -25,6 +25,7 @@ mod pace;
 mod pause;
 mod review;
 mod server;
+mod store;
 mod table;
 
 use table::Table;
@@ -36,7 +37,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Figure = fn(&mut Table);
 
 /// All figures, in the order in which they are told.
-const FIGURES: [(&str, Figure); 9] = [
+const FIGURES: [(&str, Figure); 10] = [
     ("controller", controller::measure),
     ("memory", memory::measure),
     ("fetch", fetch::measure),
@@ -46,6 +47,7 @@ const FIGURES: [(&str, Figure); 9] = [
     ("pause", pause::measure),
     ("review", review::measure),
     ("lab", lab::measure),
+    ("store", store::measure),
 ];
 
 fn main() {
@@ -54,6 +56,7 @@ fn main() {
     match words.as_slice() {
         ["child", "memory", kind] => return memory::child(kind),
         ["child", "bare", rest @ ..] => return fetch::child(rest),
+        ["child", "store", rest @ ..] => return store::part(rest),
         _ => {}
     }
     if let Some(unknown) = words.iter().find(|word| !FIGURES.iter().any(|(name, _)| name == *word)) {

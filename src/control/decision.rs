@@ -104,6 +104,8 @@ pub enum What {
     Concurrency,
     /// An existing run goes on.
     ResumeRun,
+    /// The operator had failed URLs put back; `after` is [`Value::Counts`].
+    Retry,
 }
 
 /// A value before or after a decision.

@@ -14,6 +14,7 @@ mod focus;
 mod intake;
 pub mod persist;
 mod publish;
+mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,6 +154,7 @@ pub struct Engine {
     told_counts: Value,
     local_rest: Mono,
     stopped_because: Option<Clean>,
+    troubles: trouble::Troubles,
     started: (Mono, Wall),
     /// The time of this turn.
     now: Mono,
@@ -206,6 +208,7 @@ impl Engine {
             told_counts: Value::None,
             local_rest: Mono::ZERO,
             stopped_because: None,
+            troubles: trouble::Troubles::new(),
             started: (now, clock.wall()),
             now,
             wall_origin: origin_of(now, clock.wall()),
@@ -232,7 +235,7 @@ impl Engine {
         tokio::pin!(alarm);
         loop {
             let now = self.tick();
-            self.check_journal(now);
+            self.check_troubles(now);
             self.grant(now);
             self.sweep(now);
             self.write_down(now);

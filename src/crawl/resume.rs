@@ -8,8 +8,9 @@ use super::address::{fingerprint, parse_url};
 use super::frontier::folded;
 use crate::config::Config;
 use crate::control::What;
+use crate::journal::EVENTS_FILE;
 use crate::journal::place::{BARRIER, Place};
-use crate::store::load::{Beyond, LoadHooks, Loaded, Mark, load};
+use crate::store::load::{Beyond, LoadHooks, Loaded, Mark, Told, load};
 use crate::store::{Fate, StoreError};
 use crate::text::Clean;
 
@@ -30,19 +31,20 @@ pub fn resume(dir: &Path, config: &Config) -> Result<Option<Loaded>, StoreError>
 }
 
 fn beyond(dir: &Path, mark: &Mark) -> Beyond {
+    let began = dir.join(EVENTS_FILE).metadata().is_ok_and(|events| events.len() > 0);
     let place = mark.places.get(BARRIER).map(|place| Place::parse(place)).unwrap_or_default();
     let following = match place.following(dir) {
         Ok(following) => following,
         Err(error) => {
             // What is done is known all the same; a URL that failed just before may be told to fail twice.
             tracing::warn!(%error, "the end of the journal cannot be read");
-            return Beyond { rows: place.rows, ..Beyond::default() };
+            return Beyond { began, rows: place.rows, ..Beyond::default() };
         }
     };
     let ends = following.ends.into_iter().filter_map(|(url, (what, why))| {
         let print = folded(fingerprint(&parse_url(url.as_str()).ok()?.url));
         let fate = if what == What::UrlFailed { Fate::Failed } else { Fate::Skipped };
-        Some((print, (fate, Clean::as_str(&why).to_owned())))
+        Some((print, Told { url: url.as_str().to_owned(), fate, why: Clean::as_str(&why).to_owned() }))
     });
-    Beyond { rows: following.rows, fates: ends.collect() }
+    Beyond { began: began || following.rows > 0, rows: following.rows, fates: ends.collect() }
 }

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -76,6 +77,9 @@ impl RunFolder {
         if !dir.join(STATE_FOLDER).exists() && holds_journal(dir).map_err(unusable(dir))? {
             return Err(RunFolderError::HoldsJournal { path: dir.to_path_buf() });
         }
+        // Before the journal: a crash between the two must not look like a journal whose state is lost.
+        let state = dir.join(STATE_FOLDER);
+        fs::create_dir_all(&state).map_err(unusable(&state))?;
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(unusable(&lock_path))?;
         Ok(Self { dir: dir.to_path_buf(), _lock: lock })
     }
@@ -84,6 +88,20 @@ impl RunFolder {
     pub fn path(&self) -> &Path {
         &self.dir
     }
+}
+
+/// The process that crawls in `dir` now, as the kernel's list of locks says; `None` = nobody, or it is not told. Takes no
+/// lock itself.
+pub fn holder_of(dir: &Path) -> Option<Clean> {
+    let inode = fs::metadata(dir.join(LOCK_FILE)).ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // `1: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF`
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, file, ..] = words.as_slice() else { return None };
+        let held = file.rsplit(':').next() == Some(inode.as_str());
+        held.then(|| Clean::new(format!("process {pid}")))
+    })
 }
 
 /// Who the lock file says holds it. Between taking the lock and writing the number it may be empty.
@@ -123,7 +141,12 @@ mod tests {
         let refused = RunFolder::open(&path).expect_err("held").to_string();
         assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
         assert!(refused.contains("-d"), "{refused}");
+        // Where the kernel lists its locks.
+        if Path::new("/proc/locks").exists() {
+            assert_eq!(holder_of(&path), Some(Clean::new(format!("process {}", std::process::id()))));
+        }
         drop(first);
+        assert_eq!(holder_of(&path), None);
         RunFolder::open(&path).expect("free again");
     }
 
@@ -133,6 +156,7 @@ mod tests {
             let dir = tempfile::tempdir().expect("a temporary folder");
             fs::write(dir.path().join(name), "").expect("writable");
             drop(RunFolder::open(dir.path()).expect("an empty file is no journal"));
+            fs::remove_dir(dir.path().join(STATE_FOLDER)).expect("it is empty");
             fs::write(dir.path().join(name), "x\n").expect("writable");
             let refused = RunFolder::open(dir.path()).expect_err("a journal").to_string();
             assert!(refused.contains("-d"), "{refused}");

@@ -349,7 +349,7 @@ impl Tally {
         let summary = &mut self.summary;
         match (what, after) {
             (
-                What::Progress | What::Stop | What::ResumeRun,
+                What::Progress | What::Stop | What::ResumeRun | What::Retry,
                 Value::Counts { urls_done, urls_failed, urls_pending, urls_skipped },
             ) => {
                 summary.urls_done = *urls_done;
@@ -489,6 +489,7 @@ pub fn act_word(what: What) -> &'static str {
         What::Add => "add",
         What::Exclude => "exclude",
         What::Concurrency => "concurrency",
+        What::Retry => "retry",
         _ => "other",
     }
 }

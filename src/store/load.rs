@@ -91,6 +91,9 @@ pub struct Loaded {
     pub rows: u64,
     /// Fates that the journal tells and the store does not know yet: the last quarter second of a killed process.
     pub late: Vec<(UrlId, Fate, String)>,
+    /// Fates that the journal tells of URLs that the store does not know at all yet, by fingerprint: they came in
+    /// and ended within that time.
+    pub foretold: HashMap<u64, Told>,
     /// Bytes behind the last whole transaction, which count for nothing.
     pub torn: u64,
     pub(super) index: Index,
@@ -98,6 +101,7 @@ pub struct Loaded {
     pub(super) urls_end: u64,
     pub(super) states_generation: u32,
     pub(super) states_end: u64,
+    pub(super) states_valid: u64,
 }
 
 /// Where the records of URLs stand.
@@ -116,10 +120,23 @@ pub(super) struct Index {
 /// What the journal knows beyond the last transaction.
 #[derive(Debug, Default)]
 pub struct Beyond {
+    /// It tells anything at all: the crawl began.
+    pub began: bool,
     /// Wire requests in all.
     pub rows: u64,
     /// Fates that it tells, by fingerprint.
-    pub fates: HashMap<u64, (Fate, String)>,
+    pub fates: HashMap<u64, Told>,
+}
+
+/// The end of a URL, as the journal tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// The URL.
+    pub url: String,
+    /// What became of it.
+    pub fate: Fate,
+    /// Why.
+    pub why: String,
 }
 
 /// What the reading of a run's store needs from others.
@@ -137,10 +154,15 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
     let states = read_states(&dir)?;
     let Some(mut frames) = Frames::open(&path, FileKind::Urls).map_err(of_file(&path))? else {
         // A process that was stopped at its first write left nothing else behind.
-        return Ok(dir.exists().then(|| Loaded {
-            states_generation: states.generation,
-            states_end: states.committed,
-            rows: (hooks.beyond)(&Mark::default()).rows,
+        let Beyond { began, rows, fates: foretold } = (hooks.beyond)(&Mark::default());
+        let (states_generation, states_end) = (states.generation, states.committed);
+        let found = began || states_generation > 0;
+        return Ok(found.then(|| Loaded {
+            rows,
+            foretold,
+            states_generation,
+            states_end,
+            states_valid: states.valid,
             ..Loaded::default()
         }));
     };
@@ -159,10 +181,14 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
     loaded.states = states.states;
     loaded.states_generation = states.generation;
     loaded.states_end = states.committed;
+    loaded.states_valid = states.valid;
     let beyond = (hooks.beyond)(&loaded.mark.clone().unwrap_or_default());
     loaded.rows = beyond.rows;
-    if !beyond.fates.is_empty() {
-        loaded.late = find_late(&path, beyond.fates, &fates)?;
+    let (known, unknown): (HashMap<_, _>, _) =
+        beyond.fates.into_iter().partition(|(print, _)| loaded.prints.contains(print));
+    loaded.foretold = unknown;
+    if !known.is_empty() {
+        loaded.late = find_late(&path, known, &fates)?;
     }
     for (id, fate, _) in &loaded.late {
         loaded.counts.count(*fate, 1);
@@ -193,7 +219,7 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
 /// The numbers of the URLs that the journal tells an end of, among those that are pending.
 fn find_late(
     path: &Path,
-    mut told: HashMap<u64, (Fate, String)>,
+    mut told: HashMap<u64, Told>,
     fates: &[u8],
 ) -> Result<Vec<(UrlId, Fate, String)>, StoreError> {
     let Some(mut frames) = Frames::open(path, FileKind::Urls).map_err(of_file(path))? else { return Ok(Vec::new()) };
@@ -203,8 +229,8 @@ fn find_late(
             for record in Records::new(payload) {
                 let Ok(Record::Url(url)) = record else { continue };
                 let pending = fates.get(next as usize) == Some(&0);
-                if pending && let Some((fate, why)) = told.remove(&url.print) {
-                    late.push((UrlId(next), fate, why));
+                if pending && let Some(told) = told.remove(&url.print) {
+                    late.push((UrlId(next), told.fate, told.why));
                 }
                 next += 1;
             }

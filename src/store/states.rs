@@ -71,6 +71,8 @@ pub(super) struct StatesRead {
     pub(super) committed: u64,
     /// Bytes behind that.
     pub(super) torn: u64,
+    /// Bytes that are valid, about.
+    pub(super) valid: u64,
 }
 
 /// Reads the newest file of states in `dir`.
@@ -88,6 +90,7 @@ pub(super) fn read_states(dir: &Path) -> Result<StatesRead, StoreError> {
             .ok_or_else(|| StoreError::Unknown { path: path.clone(), at: *at })?;
         }
     }
+    read.valid = read.states.iter().map(|((_, key), value)| (key.len() + value.len()) as u64).sum();
     read.committed = frames.committed();
     read.torn = frames.size() - frames.committed();
     Ok(read)
@@ -119,16 +122,16 @@ pub(super) struct StatesFile {
     dir: PathBuf,
     generation: u32,
     pub(super) file: StoreFile,
-    /// Its length when all in it was valid, or when it was opened.
+    /// Bytes that were valid in it when it was written anew or opened.
     valid: u64,
     rewrite_min: u64,
 }
 
 impl StatesFile {
-    pub(super) fn new(dir: &Path, generation: u32, committed: u64, rewrite_min: u64) -> Self {
+    pub(super) fn new(dir: &Path, generation: u32, committed: u64, valid: u64, rewrite_min: u64) -> Self {
         let generation = generation.max(1);
         let file = StoreFile::new(dir.join(name_of(generation)), FileKind::Hosts, committed);
-        Self { dir: dir.to_path_buf(), generation, file, valid: committed, rewrite_min }
+        Self { dir: dir.to_path_buf(), generation, file, valid, rewrite_min }
     }
 
     /// Whether most of the file is of no use any more.

@@ -1,7 +1,7 @@
 //! The store's writing thread: one transaction after the other, each wholly on the medium or not at all.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::file::StoreFile;
 use super::frame::FileKind;
 use super::load::{Index, Loaded, Mark, URLS_FILE};
+use super::room::Room;
 use super::states::StatesFile;
 use super::{Barrier, StoreHealth, StoreOptions, record};
 use crate::clock::Anchor;
@@ -132,6 +133,8 @@ pub(super) struct Writer {
     next_id: u32,
     /// The names of the files are on the medium, as far as the file system can tell.
     named: bool,
+    room: Room,
+    dir: PathBuf,
     health: watch::Sender<StoreHealth>,
 }
 
@@ -162,9 +165,17 @@ impl Writer {
             disk,
             options,
             urls: StoreFile::new(dir.join(URLS_FILE), FileKind::Urls, loaded.urls_end),
-            states: StatesFile::new(dir, loaded.states_generation, loaded.states_end, options.rewrite_min),
+            states: StatesFile::new(
+                dir,
+                loaded.states_generation,
+                loaded.states_end,
+                loaded.states_valid,
+                options.rewrite_min,
+            ),
             next_id: loaded.next_id,
             named: false,
+            room: Room::default(),
+            dir: dir.to_path_buf(),
             health: watch::Sender::new(StoreHealth::default()),
         }
     }
@@ -181,6 +192,7 @@ impl Writer {
     fn run(&mut self) {
         loop {
             let (transactions, closing) = self.take();
+            self.look_for_room();
             if transactions.is_empty() {
                 if closing {
                     return;
@@ -218,8 +230,26 @@ impl Writer {
 
     fn take(&self) -> (Vec<Transaction>, bool) {
         let idle = |queue: &mut Queue| queue.transactions.is_empty() && !queue.closing;
-        let mut queue = self.shared.filled.wait_while(self.shared.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        let (filled, queue) = (&self.shared.filled, self.shared.lock());
+        let mut queue = match self.room.is_low() {
+            // Looked at again by itself: nothing else will happen.
+            true => {
+                let waited = filled.wait_timeout_while(queue, self.options.retry, idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            false => filled.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner),
+        };
         (std::mem::take(&mut queue.transactions), queue.closing)
+    }
+
+    fn look_for_room(&mut self) {
+        let before = self.room;
+        let free = self.disk.room(&self.dir);
+        self.room.look(free);
+        if before.is_low() != self.room.is_low() {
+            let reason = self.room.reason();
+            self.health.send_modify(|health| health.room = reason);
+        }
     }
 
     fn pass_barriers(&mut self) -> Result<(), Clean> {

@@ -94,7 +94,7 @@ fn a_hang_up_without_a_terminal_changes_nothing() {
 }
 
 #[test]
-fn a_second_process_on_the_folder_is_refused_and_the_first_one_named() {
+fn case_98_a_second_process_on_the_folder_is_refused_and_the_first_one_named() {
     let scene = busy();
     let child = scene.headless();
     scene.arrivals("requests", 5);

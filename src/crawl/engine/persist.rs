@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{Engine, UrlCounts};
 use crate::clock::Wall;
 use crate::control::{HostId, Lane, Mono, SavedHost, What};
+use crate::crawl::address::{fingerprint, parse_url};
+use crate::crawl::frontier::Admission;
 use crate::crawl::job::Job;
-use crate::store::load::Loaded;
+use crate::store::load::{Loaded, Told};
 use crate::store::states::StateKind;
 use crate::store::{Fate, Store, UrlsRead};
 use crate::text::Clean;
@@ -71,7 +73,8 @@ impl Engine {
     pub(super) fn restore(&mut self, mut loaded: Loaded) {
         let now = self.now;
         let late = std::mem::take(&mut loaded.late);
-        self.persisted.resumed = Some(found(&loaded, late.len()));
+        let foretold = std::mem::take(&mut loaded.foretold);
+        self.persisted.resumed = Some(found(&loaded, late.len() + foretold.len()));
         for (key, schemes) in std::mem::take(&mut loaded.hosts).iter().zip(&loaded.schemes) {
             let controller = &mut self.controller;
             self.hosts.restore(key, *schemes, &self.config, |policy| controller.add_host(policy));
@@ -106,6 +109,9 @@ impl Engine {
         for (id, fate, why) in late {
             self.frontier.end(id, fate, &why);
         }
+        for told in foretold.values() {
+            self.take_told(told);
+        }
         for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
             self.sync_all(host);
         }
@@ -124,6 +130,23 @@ impl Engine {
         self.bad_lines = 0;
         self.persisted.inputs_read = run.inputs_read;
         self.persisted.run = run;
+    }
+
+    /// A URL that came in and ended within the last commit interval of the process before: the store is told now, so that
+    /// no input brings it up again.
+    fn take_told(&mut self, told: &Told) {
+        let Ok(address) = parse_url(&told.url) else { return };
+        let print = fingerprint(&address.url);
+        if self.frontier.admit(print) != Admission::New {
+            return;
+        }
+        let id = self.frontier.enter(&told.url, print, None, 0);
+        self.frontier.end(id, told.fate, &told.why);
+        match told.fate {
+            Fate::Done => self.counts.done += 1,
+            Fate::Failed => self.counts.failed += 1,
+            Fate::Skipped => self.counts.skipped += 1,
+        }
     }
 
     /// Keeps the operator's words.

@@ -150,30 +150,6 @@ impl Engine {
         }
     }
 
-    /// A journal that cannot be written stops granting, loudly, until it can.
-    pub(super) fn check_journal(&mut self, _now: Mono) {
-        let journal = self.journal.health().blocked;
-        let store = self.frontier.store_ref().and_then(|store| store.health().blocked);
-        let (what, blocked) = match (journal, store) {
-            (Some(journal), _) => ("journal", Some(journal)),
-            (None, Some(store)) => ("the crawl's state", Some(store)),
-            (None, None) => ("journal", None),
-        };
-        if blocked == self.stopped_because {
-            return;
-        }
-        let (before, after, why) = match &blocked {
-            Some(why) => {
-                ("granting", "stopped", format!("{what} cannot be written: {why}; no request goes out until it can"))
-            }
-            None => ("stopped", "granting", String::from("the journal can be written again")),
-        };
-        tracing::error!(%why, "journal");
-        self.stopped_because = blocked;
-        let (before, after) = (Value::Text(before.to_owned()), Value::Text(after.to_owned()));
-        self.event(Who::System, None, What::System, before, after, &why, None);
-    }
-
     /// Whether a watcher would see something new.
     pub(super) fn has_news(&self) -> bool {
         let new = self.controller.has_changed() || !self.log.is_empty() || !self.answers.is_empty();

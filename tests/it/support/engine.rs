@@ -146,6 +146,11 @@ impl Crawl {
         self.disk = disk;
     }
 
+    /// Another disk for the store.
+    pub(crate) fn store_disk(&mut self, disk: Box<dyn Disk>) {
+        self.store_disk = disk;
+    }
+
     /// Goes on in the folder of a crawl that ended.
     pub(crate) fn resume_in(&mut self, folder: tempfile::TempDir) {
         self.folder = Some(folder);
@@ -307,6 +312,11 @@ impl Running {
 
     async fn id(&self, name: &str) -> HostId {
         self.until(name, |seen| seen.hosts.get(name).map(|view| view.id)).await
+    }
+
+    /// The run folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Waits until a host looks as wanted.
