@@ -26,10 +26,15 @@ pub const CONFIG_HERE: &str = "config.toml";
 /// The configuration of `-c FILE`, else of `config.toml` in `folder` (where the command was started) if
 /// it exists, else the built-in defaults.
 pub fn find_config(named: Option<&Path>, folder: &Path, outside: Outside<'_>) -> Result<Config, ConfigErrors> {
-    match named.map(Path::to_path_buf).or_else(|| config_here(folder)) {
+    match config_file(named, folder) {
         Some(path) => Config::load_with(&path, outside),
         None => Ok(Config::default()),
     }
+}
+
+/// The file that [`find_config`] reads, if there is one.
+pub fn config_file(named: Option<&Path>, folder: &Path) -> Option<PathBuf> {
+    named.map(Path::to_path_buf).or_else(|| config_here(folder))
 }
 
 /// `crawldeck check`: the exit code.
@@ -40,7 +45,7 @@ pub fn check(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    let Some(path) = named.map(Path::to_path_buf).or_else(|| config_here(folder)) else {
+    let Some(path) = config_file(named, folder) else {
         say(err, format_args!("there is no {CONFIG_HERE} here; name the file: crawldeck check FILE"));
         return USAGE;
     };
@@ -62,12 +67,6 @@ pub fn completions(shell: clap_complete::Shell, out: &mut dyn Write) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "crawldeck", &mut script);
     ignore_closed(out.write_all(&script).and_then(|()| out.flush()))
-}
-
-/// `crawldeck simulate`: not there yet, and says so.
-pub fn simulate(err: &mut dyn Write) -> u8 {
-    say(err, format_args!("simulate comes with a later part"));
-    USAGE
 }
 
 /// `config.toml` in `folder`, if there is one; its name alone where `folder` is the current one.
@@ -151,12 +150,5 @@ mod tests {
             assert!(script.contains(command), "{command}");
         }
         assert_eq!(completions(clap_complete::Shell::Bash, &mut Closed), DONE);
-    }
-
-    #[test]
-    fn simulate_is_refused_with_2() {
-        let mut err = Vec::new();
-        assert_eq!(simulate(&mut err), USAGE);
-        assert!(!err.is_empty());
     }
 }

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Command::Export(args) => state::export(&args, &mut out, &mut err),
         Command::Retry(args) => state::retry(&args.dir, &mut out, &mut err),
         Command::Check(args) => launch::check(args, here, &mut out, &mut err),
-        Command::Simulate(_) => commands::simulate(&mut err),
+        Command::Simulate(args) => launch::simulate(&args, here, &mut out, &mut err),
         Command::Completions(args) => commands::completions(args.shell, &mut out),
     };
     ExitCode::from(code)

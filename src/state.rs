@@ -264,7 +264,8 @@ fn put_back(dir: &Path) -> Result<usize, StateError> {
     let foretold = std::mem::take(&mut loaded.foretold);
     let mut store = Store::start(dir, &mut loaded, vec![barrier], Box::new(SystemDisk), StoreOptions::default())?;
     for (print, Told { url, fate, why }) in &foretold {
-        let id = store.add_url(&UrlRecord { host: None, print: *print, depth: 0, kind: RequestKind::Page, url });
+        let id =
+            store.add_url(&UrlRecord { host: None, print: *print, depth: 0, run: 0, kind: RequestKind::Page, url });
         store.fate(id, *fate, why);
     }
     for (id, fate, why) in &late {

@@ -46,7 +46,7 @@ use record::{TriedRecord, UrlRecord};
 use states::StateKind;
 use writer::{Piece, Shared, Transaction, Writer};
 
-pub use read::{StoredUrl, UrlsRead};
+pub use read::{StoredHop, StoredUrl, UrlsRead};
 
 /// A URL, by its number in the store: dense, from 0, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

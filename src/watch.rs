@@ -4,10 +4,12 @@
 //! one, so a dead, slow or absent watcher costs the crawl nothing; changed rows gather meanwhile (at
 //! most one mark a host). Requests wait in a queue of [`REQUESTS_MAX`]; a full one refuses the key.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Wall;
+use crate::config::{Config, ConfigErrors, UiConfig};
 use crate::control::{Command, HostCounts, HostId, HostView, Mono, Outcome, Who};
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
@@ -123,6 +125,8 @@ pub struct Totals {
     pub halted: bool,
     /// Granting stopped for a reason of our own (journal cannot be written).
     pub stopped_because: Option<Clean>,
+    /// What is wrong with the configuration file, since it was read last; the old one is in force.
+    pub config_trouble: Option<Clean>,
     /// Time until 95 % of the URLs are done; only when the queue shrinks.
     pub eta_bulk: Option<Duration>,
     /// Time until the slowest host is done, and that host.
@@ -157,6 +161,35 @@ pub struct Snapshot {
     pub timeline: Option<Arc<Bins>>,
     /// The host in focus, whenever something new happened to it.
     pub focus: Option<Arc<Focus>>,
+    /// The configuration was read again, and says this about the screen now.
+    pub ui: Option<Arc<UiSettings>>,
+}
+
+/// What the configuration says about the screen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UiSettings {
+    /// The `[ui]` section.
+    pub ui: UiConfig,
+    /// The `[keys]` section.
+    pub keys: BTreeMap<String, String>,
+}
+
+/// The configuration file, read once more.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Whom to answer; `None` = the file changed by itself.
+    pub ticket: Option<u64>,
+    /// Which file.
+    pub file: Clean,
+    /// What it says, or what is wrong with it.
+    pub loaded: Arc<Result<Config, ConfigErrors>>,
+}
+
+impl PartialEq for Reading {
+    /// The same reading, not the same words.
+    fn eq(&self, other: &Self) -> bool {
+        self.ticket == other.ticket && Arc::ptr_eq(&self.loaded, &other.loaded)
+    }
 }
 
 /// A change of the crawl itself.
@@ -168,8 +201,12 @@ pub enum Change {
     Add(String),
     /// URLs that match this regular expression are not fetched any more.
     Exclude(String),
+    /// URLs that match this regular expression are no trap.
+    Allow(String),
     /// Fetches in flight at most.
     Concurrency(u32),
+    /// The configuration file is read again.
+    Reload,
 }
 
 /// What a watcher may ask for.
@@ -197,6 +234,10 @@ pub enum Request {
         /// What to change.
         change: Change,
     },
+    /// The configuration file was read again.
+    Reread(Reading),
+    /// The configuration file is not watched, in words that say why.
+    Unwatched(Clean),
     /// Look closely at a host, or at none: snapshots then carry what happens to it.
     Focus(Option<HostId>),
     /// End what is in flight, then leave.

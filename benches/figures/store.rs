@@ -131,7 +131,14 @@ fn bare(mut store: Store, clock: &SystemClock, next: &mut dyn FnMut() -> Option<
             hosts = host + 1;
         }
         let print = folded(fingerprint(&url));
-        store.add_url(&UrlRecord { host: Some(host), print, depth: 0, kind: RequestKind::Page, url: url.as_str() });
+        store.add_url(&UrlRecord {
+            host: Some(host),
+            print,
+            depth: 0,
+            run: 0,
+            kind: RequestKind::Page,
+            url: url.as_str(),
+        });
         if store.is_large() {
             pace(&mut store, clock.anchor());
         }
@@ -154,8 +161,9 @@ fn own(store: Store, clock: &SystemClock, next: &mut dyn FnMut() -> Option<url::
         if hosts.len() > known {
             frontier.add_host(url.host_str().expect("a host"));
         }
-        let id = frontier.enter(url.as_str(), print, Some(host), 0);
-        frontier.push(host, Lane(0), Job::page(&url, now).numbered(id, 0));
+        let job = Job::page(&url, now);
+        let id = frontier.enter(print, Some(host), &job);
+        frontier.push(host, Lane(0), job.numbered(id));
         controller.set_queue(now, host, Lane(0), frontier.queue(host, Lane(0)));
         let store = frontier.store().expect("a store");
         if store.is_large() {
@@ -188,6 +196,7 @@ fn open(dir: &Path) -> f64 {
     let parts = EngineParts {
         fetch: Arc::new(Nobody),
         journal: Journal::open(dir, clock.clone()).expect("a journal"),
+        archive: None,
         store: start(dir, &mut loaded),
         loaded: Some(loaded),
         inputs: input::spawn(Vec::new()).expect("nothing"),

@@ -1,9 +1,11 @@
 //! From a file to a [`Config`]: reading, parsing, all sections in turn, and the flags that overrule.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::Path;
 
+use toml::Spanned;
 use toml::de::DeTable;
 
 use super::error::Report;
@@ -22,13 +24,22 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// Says what is wrong with a line of `[keys]`, given action and key. The keymap knows, not this module.
 pub type KeyCheck<'a> = &'a dyn Fn(&str, &str) -> Result<(), String>;
 
+/// Says what is wrong with all of `[keys]` together: the action whose line is to be mended, and why.
+pub type KeysCheck<'a> = &'a dyn Fn(&BTreeMap<String, String>) -> Vec<(String, String)>;
+/// Says what is wrong with a theme that is a file.
+pub type ThemeCheck<'a> = &'a dyn Fn(&str) -> Result<(), String>;
+
 /// What checking needs from outside the file.
 #[derive(Clone, Copy)]
 pub struct Outside<'a> {
     /// Where `env:NAME` is looked up.
     pub environment: Environment<'a>,
-    /// Who checks `[keys]`.
+    /// Who checks `[keys]`, line by line.
     pub keys: KeyCheck<'a>,
+    /// Who checks that no two of them want the same key.
+    pub conflicts: KeysCheck<'a>,
+    /// Who reads themes.
+    pub theme: ThemeCheck<'a>,
 }
 
 impl std::fmt::Debug for Outside<'_> {
@@ -37,17 +48,15 @@ impl std::fmt::Debug for Outside<'_> {
     }
 }
 
-impl<'a> Outside<'a> {
-    /// The process's environment, and `keys` to check the keys.
-    pub fn with_keys(keys: KeyCheck<'a>) -> Self {
-        Self { environment: &|name| std::env::var_os(name), keys }
-    }
-}
-
 impl Outside<'static> {
-    /// The process's environment; `[keys]` is taken as typed.
+    /// The process's environment; `[keys]` and theme files are taken as typed.
     pub fn process() -> Self {
-        Self { environment: &|name| std::env::var_os(name), keys: &|_, _| Ok(()) }
+        Self {
+            environment: &|name| std::env::var_os(name),
+            keys: &|_, _| Ok(()),
+            conflicts: &|_| Vec::new(),
+            theme: &|_| Ok(()),
+        }
     }
 }
 
@@ -70,25 +79,12 @@ impl Config {
 
     /// [`Config::load`] with everything outside the file given.
     pub fn load_with(path: &Path, outside: Outside<'_>) -> Result<Self, ConfigErrors> {
-        let name = path.to_string_lossy();
-        let mut bytes = Vec::new();
-        let read = std::fs::File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
-        if let Err(error) = read {
-            return Err(ConfigErrors::of_file(&name, format!("cannot be read: {error}")));
-        }
-        if bytes.len() as u64 > FILE_MAX {
-            return Err(ConfigErrors::of_file(&name, "is longer than 16 MiB, which no configuration is"));
-        }
-        match String::from_utf8(bytes) {
-            Ok(text) => Self::parse_with(&text, &name, outside),
-            Err(error) => {
-                let good = error.utf8_error().valid_up_to();
-                let text = String::from_utf8_lossy(error.as_bytes().get(..good).unwrap_or_default());
-                let report = Report::default();
-                report.error(good, "this is not UTF-8; save the file as UTF-8");
-                Err(report.into_errors(&text, &name))
-            }
-        }
+        Self::parse_with(&Self::read(path)?, &path.to_string_lossy(), outside)
+    }
+
+    /// The text of the file at `path`, unchecked but for its length and encoding.
+    pub fn read(path: &Path) -> Result<String, ConfigErrors> {
+        read_text(path)
     }
 
     /// Checks `text`; errors call it `name`.
@@ -99,21 +95,7 @@ impl Config {
     /// [`Config::parse`] with everything outside the file given.
     pub fn parse_with(text: &str, name: &str, outside: Outside<'_>) -> Result<Self, ConfigErrors> {
         let report = Report::default();
-        let (document, syntax_errors) = DeTable::parse_recoverable(text);
-        // A key written twice leaves no doubt what the rest means; after any other error of syntax the
-        // meaning of what follows is a guess, and errors about a guess would mislead.
-        let meaning_is_clear = syntax_errors.iter().all(|error| error.message().starts_with("duplicate key"));
-        for error in &syntax_errors {
-            let offset = error.span().map_or(text.len(), |span| span.start);
-            let message = match error.message() {
-                "duplicate key" => {
-                    let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
-                    format!("`{key}` stands here a second time; write it once")
-                }
-                other => other.replace('\n', " "),
-            };
-            report.error(offset, message);
-        }
+        let (document, meaning_is_clear) = parse_document(text, &report);
         let mut config = Self::default();
         if meaning_is_clear {
             let mut top = Section::top(&document, &report);
@@ -123,9 +105,9 @@ impl Config {
             sections::backoff(top.section("backoff"), &mut config.settings);
             sections::network(top.section("network"), &mut config.network);
             hosts::hosts(top.sections("host", "host"), &mut config, outside.environment);
-            sections::output(top.section("output"));
-            sections::ui(top.section("ui"), &mut config.ui, &mut config.settings);
-            sections::keys(&mut top, &mut config, outside.keys);
+            sections::output(top.section("output"), &mut config.output);
+            sections::ui(top.section("ui"), &mut config.ui, &mut config.settings, outside.theme);
+            sections::keys(&mut top, &mut config, outside);
             top.finish();
         }
         if report.is_empty() { Ok(config) } else { Err(report.into_errors(text, name)) }
@@ -163,4 +145,45 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// The text of the file at `path`.
+pub(super) fn read_text(path: &Path) -> Result<String, ConfigErrors> {
+    let name = path.to_string_lossy();
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
+    if let Err(error) = read {
+        return Err(ConfigErrors::of_file(&name, format!("cannot be read: {error}")));
+    }
+    if bytes.len() as u64 > FILE_MAX {
+        return Err(ConfigErrors::of_file(&name, "is longer than 16 MiB, which no configuration is"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(error.as_bytes().get(..good).unwrap_or_default());
+        let report = Report::default();
+        report.error(good, "this is not UTF-8; save the file as UTF-8");
+        report.into_errors(&text, &name)
+    })
+}
+
+/// The document in `text`, its errors of syntax reported, and whether its meaning is clear.
+///
+/// A key written twice leaves no doubt what the rest means; after any other error of syntax the meaning of
+/// what follows is a guess, and errors about a guess would mislead.
+pub(super) fn parse_document<'t>(text: &'t str, report: &Report) -> (Spanned<DeTable<'t>>, bool) {
+    let (document, syntax_errors) = DeTable::parse_recoverable(text);
+    let meaning_is_clear = syntax_errors.iter().all(|error| error.message().starts_with("duplicate key"));
+    for error in &syntax_errors {
+        let offset = error.span().map_or(text.len(), |span| span.start);
+        let message = match error.message() {
+            "duplicate key" => {
+                let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
+                format!("`{key}` stands here a second time; write it once")
+            }
+            other => other.replace('\n', " "),
+        };
+        report.error(offset, message);
+    }
+    (document, meaning_is_clear)
 }

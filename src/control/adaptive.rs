@@ -70,6 +70,9 @@ pub trait RateController {
     fn ready_at(&self, now: Mono) -> Mono;
     /// Back to the originals, as if nothing had been learned but the moment of the last cut.
     fn reset(&mut self, now: Mono, bounds: &Bounds);
+    /// The originals were changed from `before` to `after`. A value that stood at its original follows it; one
+    /// that was cut stays where it is, but never above the new original. What was learned is kept.
+    fn rebase(&mut self, before: Original, after: Original);
 }
 
 /// The controllers there are.
@@ -147,6 +150,13 @@ impl RateController for Adaptive {
         match self {
             Self::Halving(halving) => halving.reset(now, bounds),
             Self::Static(fixed) => fixed.reset(now, bounds),
+        }
+    }
+
+    fn rebase(&mut self, before: Original, after: Original) {
+        match self {
+            Self::Halving(halving) => halving.rebase(before, after),
+            Self::Static(fixed) => fixed.rebase(before, after),
         }
     }
 }

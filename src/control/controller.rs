@@ -53,13 +53,13 @@ pub struct Controller {
     pub(super) settings: Settings,
     pub(super) slots: Vec<Slot>,
     queue: WakeQueue,
-    global: Option<Bucket>,
-    global_until: Mono,
+    pub(super) global: Option<Bucket>,
+    pub(super) global_until: Mono,
     pub(super) in_flight: u32,
     pub(super) halted: bool,
     /// When the last halt ended.
     pub(super) resumed: Mono,
-    jitter: Box<dyn Jitter + Send>,
+    pub(super) jitter: Box<dyn Jitter + Send>,
     pub(super) counts: HostCounts,
     pub(super) history: History,
     pub(super) decisions: Vec<Decision>,
@@ -79,11 +79,7 @@ impl Controller {
         if settings.policies.is_empty() {
             settings.policies.push(Policy::default());
         }
-        // The global bucket saves up next to nothing: what 20 ms bring, so that a timer's lateness costs no rate.
-        let global = settings.global_rate.map(|rate| {
-            let target = Original { rate, capacity: (rate * GLOBAL_BURST_SECS).max(1.0) };
-            Bucket::full(Shape::TokenBucket, target, Mono::ZERO)
-        });
+        let global = settings.global_rate.map(|rate| Bucket::full(Shape::TokenBucket, global_target(rate), Mono::ZERO));
         Self {
             settings,
             slots: Vec::new(),
@@ -507,6 +503,12 @@ impl Controller {
             self.changed.push(host);
         }
     }
+}
+
+/// What the global bucket is set to. It saves up next to nothing: what 20 ms bring, so that a timer's lateness
+/// costs no rate.
+pub(super) fn global_target(rate: f64) -> Original {
+    Original { rate, capacity: (rate * GLOBAL_BURST_SECS).max(1.0) }
 }
 
 fn ticket_of(slots: &[Slot], host: HostId) -> Ticket {

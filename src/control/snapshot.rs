@@ -279,6 +279,8 @@ pub struct HostCounts {
     pub stuck: u32,
     /// With the concern ANGRY.
     pub angry: u32,
+    /// With the concern TRAP.
+    pub trapped: u32,
     /// With the concern TAIL.
     pub tail: u32,
     /// With the concern FORGOTTEN.

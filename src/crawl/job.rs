@@ -6,7 +6,7 @@ use url::Url;
 
 use super::address::Authority;
 use crate::control::{Mono, RequestKind};
-use crate::store::{StoredUrl, UrlId};
+use crate::store::{StoredHop, StoredUrl, UrlId};
 
 /// Redirect hops of one URL.
 pub const HOPS_MAX: u8 = 10;
@@ -18,8 +18,6 @@ pub const UNPROCESSED_MAX: u8 = 5;
 pub struct Job {
     /// Which URL of the crawl it stands for.
     pub id: UrlId,
-    /// Links between that and an input.
-    pub depth: u16,
     /// Where.
     pub url: Box<str>,
     /// Since when it could be sent.
@@ -28,6 +26,10 @@ pub struct Job {
     pub failures: u8,
     /// Times it was sent again because nobody had worked on it.
     pub unprocessed: u8,
+    /// Links from an input to here, the shortest way that was found first; of a sitemap: indexes above it.
+    pub depth: u32,
+    /// Steps since the last new pattern, as `traps` counts them.
+    pub run: u16,
     /// What only some jobs have.
     pub more: Option<Box<More>>,
 }
@@ -53,27 +55,32 @@ impl Job {
     /// A page of the crawl.
     pub fn page(url: &Url, due: Mono) -> Self {
         let url = url.as_str().into();
-        Self { id: UrlId::NONE, depth: 0, url, due, failures: 0, unprocessed: 0, more: None }
+        Self { id: UrlId::NONE, url, due, failures: 0, unprocessed: 0, depth: 0, run: 0, more: None }
     }
 
     /// A URL that was read back from the store.
     pub fn stored(stored: StoredUrl) -> Self {
-        let StoredUrl { id, url, depth, failures, unprocessed, due, hop, .. } = stored;
-        let Some(hop) = hop else { return Self { id, depth, url, due, failures, unprocessed, more: None } };
-        let more = More {
-            kind: RequestKind::Redirect,
-            root: url.into(),
+        let StoredUrl { id, url, depth, run, kind, failures, unprocessed, due, hop } = stored;
+        let more = |kind, root: &str, hop: &StoredHop| More {
+            kind,
+            root: root.into(),
             hops: hop.hops,
-            chain: hop.chain,
+            chain: hop.chain.clone(),
             cookies: hop.cookies,
             authority: None,
         };
-        Self { id, depth, url: hop.url, due, failures, unprocessed, more: Some(Box::new(more)) }
+        let more = match (kind, &hop) {
+            (RequestKind::Sitemap, hop) => Some(more(kind, &url, hop.as_ref().unwrap_or(&StoredHop::default()))),
+            (_, Some(hop)) => Some(more(RequestKind::Redirect, &url, hop)),
+            (_, None) => None,
+        };
+        let url = hop.map_or(url, |hop| hop.url);
+        Self { id, url, due, failures, unprocessed, depth, run, more: more.map(Box::new) }
     }
 
     /// The same URL of the crawl, with its number in the store.
-    pub fn numbered(self, id: UrlId, depth: u16) -> Self {
-        Self { id, depth, ..self }
+    pub fn numbered(self, id: UrlId) -> Self {
+        Self { id, ..self }
     }
 
     /// The robots.txt of `authority`.
@@ -87,6 +94,24 @@ impl Job {
             authority: Some(authority),
         };
         Self { more: Some(Box::new(more)), ..Self::page(url, due) }
+    }
+
+    /// A sitemap, named by robots.txt (depth 0) or by an index.
+    pub fn sitemap(url: &Url, depth: u32, due: Mono) -> Self {
+        let more = More {
+            kind: RequestKind::Sitemap,
+            root: url.as_str().into(),
+            hops: 0,
+            chain: Vec::new(),
+            cookies: 0,
+            authority: None,
+        };
+        Self { depth, more: Some(Box::new(more)), ..Self::page(url, due) }
+    }
+
+    /// Whether the chain of redirects that led here has seen a URL.
+    pub fn has_seen(&self, fingerprint: u128) -> bool {
+        self.more.as_ref().is_some_and(|more| more.chain.iter().any(|(seen, _)| *seen == fingerprint))
     }
 
     /// What it is for.
@@ -122,7 +147,13 @@ impl Job {
             return Err(HopError::Loop);
         }
         more.hops += 1;
-        Ok(Self { id: self.id, depth: self.depth, more: Some(Box::new(more)), ..Self::page(target, due) })
+        Ok(Self {
+            id: self.id,
+            depth: self.depth,
+            run: self.run,
+            more: Some(Box::new(more)),
+            ..Self::page(target, due)
+        })
     }
 }
 

@@ -25,7 +25,8 @@ use super::{EVENTS_FILE, REQUESTS_FILE, rotated_name};
 use crate::clock::Clock;
 use crate::control::Mono;
 use crate::text::Clean;
-use tail::{begins_with, cut_torn_tail, last_seq, next_rotated};
+pub(crate) use tail::cut_torn_tail;
+use tail::{begins_with, last_seq, next_rotated};
 
 /// Records that are waited for no longer: so many are written at once, without waiting for the group.
 const GROUP_MAX: usize = 4_096;
@@ -517,7 +518,7 @@ impl Writer {
 }
 
 /// What the operator is told when nothing can be written.
-fn blocked_reason(path: &Path, error: &io::Error) -> Clean {
+pub(crate) fn blocked_reason(path: &Path, error: &io::Error) -> Clean {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let advice = match error.kind() {
         io::ErrorKind::StorageFull => "disk full: make room and the crawl goes on",

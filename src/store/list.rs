@@ -16,7 +16,7 @@ pub struct ListedUrl<'a> {
     /// As it came in.
     pub url: &'a str,
     /// Links between it and an input.
-    pub depth: u16,
+    pub depth: u32,
     /// What became of it; `None` = it is pending.
     pub fate: Option<Fate>,
     /// Why; empty if it is pending or done.

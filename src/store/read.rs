@@ -23,7 +23,9 @@ pub struct StoredUrl {
     /// The URL of the crawl.
     pub url: Box<str>,
     /// Links between it and an input.
-    pub depth: u16,
+    pub depth: u32,
+    /// Steps since the last new pattern, as the traps count them.
+    pub run: u16,
     /// What it is for.
     pub kind: RequestKind,
     /// Attempts that failed.
@@ -37,7 +39,7 @@ pub struct StoredUrl {
 }
 
 /// A chain of redirects under way.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct StoredHop {
     /// Where it leads.
     pub url: Box<str>,
@@ -187,6 +189,7 @@ fn take_urls(payload: &[u8], first: u32, wanted: &[u32], found: &mut BTreeMap<u3
                 id: UrlId(id),
                 url: url.url.into(),
                 depth: url.depth,
+                run: url.run,
                 kind: url.kind,
                 failures: 0,
                 unprocessed: 0,

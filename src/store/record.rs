@@ -38,7 +38,9 @@ pub struct UrlRecord<'a> {
     /// Its fingerprint.
     pub print: u64,
     /// Links between it and an input.
-    pub depth: u16,
+    pub depth: u32,
+    /// Steps since the last new pattern, as the traps count them.
+    pub run: u16,
     /// What it is for.
     pub kind: RequestKind,
     /// The URL.
@@ -98,6 +100,7 @@ pub fn push_url(out: &mut Vec<u8>, record: &UrlRecord<'_>) {
     push_number(out, record.host.map_or(0, |host| u64::from(host) + 1));
     out.extend_from_slice(&record.print.to_le_bytes());
     push_number(out, u64::from(record.depth));
+    push_number(out, u64::from(record.run));
     let kind = KINDS.iter().position(|kind| *kind == record.kind).unwrap_or_default();
     out.push(kind as u8);
     push_text(out, record.url);
@@ -212,9 +215,10 @@ impl<'a> Records<'a> {
             URL => {
                 let host = self.short()?.checked_sub(1);
                 let print = u64::from_le_bytes(*self.bytes(8)?.first_chunk().ok_or(Unreadable)?);
-                let depth = u16::try_from(self.number()?).unwrap_or(u16::MAX);
+                let depth = self.short()?;
+                let run = u16::try_from(self.number()?).unwrap_or(u16::MAX);
                 let kind = KINDS.get(usize::from(self.byte()?)).copied().ok_or(Unreadable)?;
-                Record::Url(UrlRecord { host, print, depth, kind, url: self.text()? })
+                Record::Url(UrlRecord { host, print, depth, run, kind, url: self.text()? })
             }
             FATE => {
                 let id = UrlId(self.short()?);

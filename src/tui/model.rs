@@ -14,11 +14,12 @@ use super::history::History;
 use super::log_screen::LogScreen;
 use super::order::Order;
 use super::plot::Plot;
+use super::view::Layout;
 use crate::clock::Wall;
 use crate::control::{Command, HostId, Mono};
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
-use crate::watch::{Focus, HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
+use crate::watch::{Focus, HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals, UiSettings};
 
 /// Log lines kept; older ones are in the journal.
 pub const LOG_MAX: usize = LOG_LINES_MAX;
@@ -92,6 +93,8 @@ pub enum Wish {
     Mouse(bool),
     /// Put this into the terminal's clipboard.
     Copy(Clean),
+    /// The configuration says this about the screen from now on.
+    Configure(Arc<UiSettings>),
 }
 
 /// A question before a far-reaching act.
@@ -247,6 +250,9 @@ impl Model {
         if self.frozen.is_none() && snapshot.timeline.is_some() {
             self.timeline = snapshot.timeline;
         }
+        if let Some(settings) = snapshot.ui {
+            self.wishes.push(Wish::Configure(settings));
+        }
         if snapshot.focus.is_some() {
             self.focus = snapshot.focus;
         }
@@ -297,6 +303,11 @@ impl Model {
         self.order.note(&row, wanted);
         self.lapses.replace(place.as_ref(), &row);
         *place = Some(row);
+    }
+
+    /// How the screen is divided now.
+    pub fn layout(&self) -> Layout {
+        Layout::of(self.size, self.log_open).with_banner(self.totals.config_trouble.is_some())
     }
 
     /// The engine's time now, as far as it can be told.

@@ -205,6 +205,7 @@ pub fn snapshot() -> Snapshot {
                 overridden: 1,
                 stuck: 1,
                 angry: 2,
+                trapped: 0,
                 tail: 1,
                 forgotten: 0,
             },
@@ -222,6 +223,7 @@ pub fn snapshot() -> Snapshot {
             classes: [910, 40, 30, 10, 10],
             halted: false,
             stopped_because: None,
+            config_trouble: None,
             eta_bulk: Some(Duration::from_secs(23_160)),
             eta_tail: Some((Duration::from_secs(62_000), HostId(5))),
             journal_bytes: 3_100_000_000,
@@ -237,5 +239,6 @@ pub fn snapshot() -> Snapshot {
         notices: Vec::new(),
         timeline: None,
         focus: None,
+        ui: None,
     }
 }

@@ -353,8 +353,11 @@ fn halt(model: &mut Model) -> Vec<Request> {
 
 /// Puts the cursor on the first position whose host needs a human.
 fn find_alert(model: &mut Model, positions: impl Iterator<Item = usize>, now: Mono) {
-    let urgent =
-        |kind| matches!(kind, ConcernKind::Stuck | ConcernKind::Angry | ConcernKind::Tail | ConcernKind::Forgotten);
+    let urgent = |kind| match kind {
+        ConcernKind::Stuck | ConcernKind::Angry | ConcernKind::Trap | ConcernKind::Tail | ConcernKind::Forgotten => {
+            true
+        }
+    };
     let mut positions = positions;
     let found = positions.find(|position| {
         model.row_at(*position).and_then(|row| row.view.concern).is_some_and(|concern| urgent(concern.kind))

@@ -53,6 +53,7 @@ async fn crawl(dir: &std::path::Path, asks: &[Request]) -> Vec<Arc<Snapshot>> {
         journal: Journal::open(dir, clock).expect("a journal"),
         store: super::support::engine::store_in(dir),
         loaded: None,
+        archive: None,
         inputs: spawn(sources).expect("inputs"),
         requests: requests_in,
         watcher: Some(watcher),

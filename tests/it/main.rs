@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod archive;
 mod cli;
 mod control_properties;
 mod crash;
@@ -15,11 +16,14 @@ mod lab;
 mod licences;
 mod live_timeline;
 mod pty;
+mod reload;
+mod reproduction;
 mod resume;
 mod review;
 mod review_pty;
 mod scenario;
 mod sim;
+mod simulate;
 mod state;
 mod store;
 mod support;

@@ -70,7 +70,7 @@ fn step(store: &mut Store, number: u32) {
     for url in 0..URLS {
         let url = format!("http://h{number}.test/p/{url}");
         let print = u64::from(number) << 32 | url.len() as u64 ^ xxhash_rust::xxh3::xxh3_64(url.as_bytes());
-        store.add_url(&UrlRecord { host: Some(number), print, depth: 1, kind: RequestKind::Page, url: &url });
+        store.add_url(&UrlRecord { host: Some(number), print, depth: 1, run: 0, kind: RequestKind::Page, url: &url });
     }
     let before = number.saturating_sub(1) * URLS;
     for id in before..before + URLS * u32::from(number > 0) {

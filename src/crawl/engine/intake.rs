@@ -21,6 +21,7 @@ impl Engine {
         self.inputs.is_some()
             && self.phase == Phase::Running
             && self.frontier.has_room()
+            && self.frontier.keeps_up()
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
     }
 
@@ -57,6 +58,7 @@ impl Engine {
 
     /// A URL enters the frontier, unless it is known, excluded or spent.
     pub(super) fn admit(&mut self, url: Url) {
+        self.scope.give(&url);
         let print = fingerprint(&url);
         match self.frontier.admit(print) {
             Admission::New => {}
@@ -66,27 +68,25 @@ impl Engine {
                 return;
             }
         }
-        let now = self.now;
-        // What comes from an input is linked from nowhere.
-        let depth = 0;
+        let job = Job::page(&url, self.now);
         if let Some(pattern) = self.excluded_by(&url) {
-            let id = self.frontier.enter(url.as_str(), print, None, depth);
+            let id = self.frontier.enter(print, None, &job);
             self.skip(id, None, url.as_str(), &format!("excluded by {pattern}"));
             return;
         }
         let Some(host) = self.host_of(&url) else {
-            let id = self.frontier.enter(url.as_str(), print, None, depth);
+            let id = self.frontier.enter(print, None, &job);
             self.skip(id, None, url.as_str(), "too many hosts");
             return;
         };
-        let id = self.frontier.enter(url.as_str(), print, Some(host), depth);
+        let id = self.frontier.enter(print, Some(host), &job);
         if self.is_spent(host) {
             self.skip(id, Some(host), url.as_str(), SPENT);
             return;
         }
         self.hosts.note_scheme(host, &url);
         let lane = self.hosts.lane(host, &url, &self.config);
-        self.frontier.push(host, lane, Job::page(&url, now).numbered(id, depth));
+        self.frontier.push(host, lane, job.numbered(id));
         self.sync(host, lane);
     }
 
@@ -142,6 +142,8 @@ impl Engine {
             Some(Request::ShowTimeline) => self.timeline_shown = Some(Mono::ZERO),
             Some(Request::HideTimeline) => self.timeline_shown = None,
             Some(Request::Change { ticket, change }) => self.change(ticket, change),
+            Some(Request::Reread(reading)) => self.reread(&reading),
+            Some(Request::Unwatched(why)) => self.unwatched(&why),
             Some(Request::Focus(host)) => self.recently.look_at(host),
             Some(Request::Drain) => self.leave(Phase::Draining),
             Some(Request::Stop) => self.leave(Phase::Stopped),

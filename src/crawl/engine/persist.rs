@@ -140,7 +140,7 @@ impl Engine {
         if self.frontier.admit(print) != Admission::New {
             return;
         }
-        let id = self.frontier.enter(&told.url, print, None, 0);
+        let id = self.frontier.enter(print, None, &Job::page(&address.url, self.now));
         self.frontier.end(id, told.fate, &told.why);
         match told.fate {
             Fate::Done => self.counts.done += 1,
@@ -260,7 +260,8 @@ impl Engine {
             return;
         }
         let doom = self.frontier.late_doom(host, lane);
-        let excluded = |job: &Job| self.excluded.iter().find(|pattern| pattern.is_match(&job.url));
+        let patterns = self.config.crawl.exclude.iter().chain(&self.excluded);
+        let excluded = |job: &Job| patterns.clone().find(|pattern| pattern.is_match(&job.url));
         let (mut heads, mut left) = (Vec::new(), Vec::new());
         for job in jobs {
             match (&doom, excluded(&job)) {

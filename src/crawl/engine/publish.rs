@@ -51,7 +51,7 @@ impl Engine {
         let wall = self.wall_at(at);
         let name = host.map(|host| self.hosts.name(host));
         let why = Clean::new(why);
-        if is_for_the_log(what) {
+        if is_for_the_log(who, what, &before) {
             let text = line_of(what, &before, &after, &why);
             let line = LogLine { wall, at, who, host: name.clone().unwrap_or_default(), text };
             if let (Some(host), true) = (host, self.watcher.is_some()) {
@@ -135,7 +135,7 @@ impl Engine {
 
     fn urls_pending(&self) -> u64 {
         let flying = self.in_flight.pages();
-        self.frontier.pending() as u64 + flying
+        (self.frontier.pending() + self.traps.parked()) as u64 + flying
     }
 
     /// Looks at lifetimes and concerns, some hosts at a time.
@@ -205,6 +205,7 @@ impl Engine {
             notices: std::mem::take(&mut self.notices),
             timeline: self.timeline_if_due(now),
             focus: self.recently.take(),
+            ui: self.ui.take(),
         }
     }
 
@@ -240,6 +241,7 @@ impl Engine {
             classes: self.throughput.classes(now),
             halted: self.controller.is_halted(),
             stopped_because: self.stopped_because.clone(),
+            config_trouble: self.config_trouble.clone(),
             eta_bulk: outlook.bulk.filter(|_| tells_eta),
             eta_tail: outlook.tail.zip(outlook.slowest).filter(|_| tells_eta),
             journal_bytes: self.journal.health().bytes,
@@ -249,7 +251,11 @@ impl Engine {
 }
 
 /// Decisions a person wants to read; single URLs and progress are not.
-fn is_for_the_log(what: What) -> bool {
+fn is_for_the_log(who: Who, what: What, before: &Value) -> bool {
+    // One line tells of a new configuration, not one a host.
+    if what == What::Original || (who, what) == (Who::System, What::Rate) && *before != Value::None {
+        return false;
+    }
     // The capacity moves with the rate: one line tells of both.
     !matches!(
         what,

@@ -11,6 +11,8 @@ use crate::text::Clean;
 pub(super) enum Trouble {
     /// The journal cannot be written.
     Journal,
+    /// The archive cannot.
+    Archive,
     /// The store cannot.
     State,
     /// The disk is nearly full.
@@ -18,11 +20,12 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    const ALL: [Self; 3] = [Self::Journal, Self::State, Self::Room];
+    const ALL: [Self; 4] = [Self::Journal, Self::Archive, Self::State, Self::Room];
 
     fn begins(self, why: &Clean) -> String {
         match self {
             Self::Journal => format!("journal cannot be written: {why}; no request goes out until it can"),
+            Self::Archive => format!("archive cannot be written: {why}; no request goes out until it can"),
             Self::State => format!("the crawl's state cannot be written: {why}; no request goes out until it can"),
             Self::Room => format!("no request goes out: {why}"),
         }
@@ -31,6 +34,7 @@ impl Trouble {
     fn ends(self) -> &'static str {
         match self {
             Self::Journal => "the journal can be written again",
+            Self::Archive => "the archive can be written again",
             Self::State => "the crawl's state can be written again",
             Self::Room => "there is room on the disk again",
         }
@@ -45,11 +49,13 @@ impl Engine {
     pub(super) fn check_troubles(&mut self, _now: Mono) {
         let store = self.frontier.store_ref().map(|store| store.health()).unwrap_or_default();
         let journal = self.journal.health().blocked;
+        let archive = self.archive.as_ref().and_then(|archive| archive.health().blocked);
         for trouble in Trouble::ALL {
             let found = match trouble {
                 Trouble::Journal => journal.clone(),
-                // A store that waits for a journal in trouble has none of its own.
-                Trouble::State => store.blocked.clone().filter(|_| journal.is_none()),
+                Trouble::Archive => archive.clone(),
+                // A store that waits for others in trouble has none of its own.
+                Trouble::State => store.blocked.clone().filter(|_| journal.is_none() && archive.is_none()),
                 Trouble::Room => store.room.clone(),
             };
             match (self.troubles.contains_key(&trouble), found) {

@@ -84,6 +84,8 @@ pub struct Effect {
     pub crawl_delay: Option<Duration>,
     /// The host holds.
     pub unreachable: Option<Unreachable>,
+    /// The sitemaps that it names, as written.
+    pub sitemaps: Vec<Box<str>>,
     /// Oddities for the journal.
     pub notes: Vec<Clean>,
 }
@@ -176,6 +178,11 @@ struct GoodCopy {
 }
 
 impl Robots {
+    /// Tries after failures are spaced by this from now on.
+    pub fn set_backoff(&mut self, backoff: BackoffPolicy) {
+        self.backoff = backoff;
+    }
+
     /// A cache for the crawler with this User-Agent header. Tries after failures are spaced by `backoff`.
     pub fn new(user_agent: impl Into<String>, backoff: BackoffPolicy) -> Self {
         Self::bounded(user_agent, backoff, AUTHORITIES_MAX, BYTES_MAX)
@@ -357,8 +364,8 @@ impl Robots {
             }
             Verdict::Status(_) | Verdict::Failed(_) => return self.fail(now, entry, reply, random),
         };
-        let effect =
-            Effect { known: true, crawl_delay: rules.crawl_delay, notes: rules.notes.clone(), ..Effect::default() };
+        let (sitemaps, notes) = (rules.sitemaps.clone(), rules.notes.clone());
+        let effect = Effect { known: true, crawl_delay: rules.crawl_delay, sitemaps, notes, ..Effect::default() };
         entry.tries = 0;
         entry.state = State::Known { until: now.after(ttl) };
         entry.copy = Some(GoodCopy { rules, fetched: now });

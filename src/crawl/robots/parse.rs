@@ -278,7 +278,8 @@ fn whole_lines(body: &[u8], extent: Extent) -> (Cow<'_, [u8]>, bool) {
     let head = body.get(..ROBOTS_MAX_BYTES).unwrap_or(body);
     let cut = extent == Extent::Cut || head.len() < body.len();
     let mut text: Cow<'_, [u8]> = match head {
-        [0xef, 0xbb, 0xbf, rest @ ..] => rest.into(),
+        // A part of one is there where somebody cut a file by bytes; rules must not be lost with it.
+        [0xef, 0xbb, 0xbf, rest @ ..] | [0xef, 0xbb, rest @ ..] | [0xef, rest @ ..] => rest.into(),
         [0xff, 0xfe, rest @ ..] => from_utf16(rest, u16::from_le_bytes).into(),
         [0xfe, 0xff, rest @ ..] => from_utf16(rest, u16::from_be_bytes).into(),
         _ => head.into(),

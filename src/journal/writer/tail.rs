@@ -19,7 +19,7 @@ pub(super) fn next_rotated(dir: &Path) -> io::Result<u32> {
 }
 
 /// Cuts off what follows the last line break, and returns the size then; 0 if there is no such file.
-pub(super) fn cut_torn_tail(disk: &mut dyn Disk, path: &Path) -> io::Result<u64> {
+pub(crate) fn cut_torn_tail(disk: &mut dyn Disk, path: &Path) -> io::Result<u64> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),

@@ -21,6 +21,35 @@ mod closely;
 mod logbook;
 mod session;
 
+#[test]
+fn what_is_wrong_with_the_configuration_stands_above_the_footer_of_every_screen() {
+    let mut snapshot = sample::snapshot();
+    snapshot.totals.config_trouble = Some(Clean::new("c.toml:3:8: \u{1b}[31m `rate` in [politeness]: write a number"));
+    for size in [(60, 12), (80, 24), (160, 50)] {
+        for screen in [Screen::Hosts, Screen::Host, Screen::Log] {
+            let mut model = of_snapshot(snapshot.clone(), size);
+            (model.size, model.screen) = (size, screen);
+            let shown = text(&model, size);
+            let lines: Vec<&str> = shown.lines().collect();
+            let banner = lines[usize::from(size.1) - 2];
+            assert!(banner.starts_with("  ! c.toml:3:8: \\x1b[31m `rate` in"), "{screen:?} {size:?}: {shown}");
+            assert_eq!(lines.iter().filter(|line| line.contains("c.toml")).count(), 1);
+            assert!(shown.contains("PAUSED"), "the header is as ever");
+            model.totals.config_trouble = None;
+            let calm = text(&model, size);
+            assert_eq!(calm.lines().last(), shown.lines().last(), "the footer is as ever");
+            let header = |of: &str| of.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(header(&calm), header(&shown));
+        }
+    }
+    for width in 1..90 {
+        for height in 1..30 {
+            let size = (width, height);
+            text(&of_snapshot(snapshot.clone(), size), size);
+        }
+    }
+}
+
 fn keymap() -> Keymap {
     Keymap::with_overrides(&BTreeMap::new()).expect("built in")
 }
@@ -170,6 +199,21 @@ fn what_was_forgotten_is_called_to_mind_on_every_screen() {
             assert!(words.contains("FORGOTTEN 3") && words.contains("OVERRIDE 1 (48m)"), "{words}");
         }
     }
+}
+
+#[test]
+fn traps_are_counted_on_every_screen_and_shown_in_their_row() {
+    for size in [(60, 12), (80, 24), (139, 40), (160, 50)] {
+        let mut snapshot = sample::snapshot();
+        snapshot.totals.counts.trapped = 2;
+        assert!(text(&of_snapshot(snapshot, size), size).contains("TRAP 2"), "{size:?}");
+    }
+    let mut row = sample::row(0, "a.test");
+    let evidence = crate::control::Evidence::HeldBack { urls: 57 };
+    row.view.concern =
+        Some(crate::control::Concern { kind: crate::control::ConcernKind::Trap, since: sample::NOW, evidence });
+    let words = text(&of_snapshot(Snapshot { changed: vec![row], ..sample::snapshot() }, (160, 50)), (160, 50));
+    assert!(words.contains("TRAP 57 held"), "{words}");
 }
 
 #[test]
