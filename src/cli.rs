@@ -29,6 +29,12 @@ pub enum Command {
     Demo(DemoArgs),
     /// The journal of a run, live or finished.
     Review(ReviewArgs),
+    /// What a run holds, without touching it.
+    Status(StatusArgs),
+    /// URLs of a run, with reasons: a list that -u takes.
+    Export(ExportArgs),
+    /// Put URLs that failed back, for the next run on the folder.
+    Retry(RetryArgs),
     /// Validate a configuration: every error with its place and what to write instead.
     Check(CheckArgs),
     /// The real controller against simulated servers in virtual time.
@@ -49,7 +55,7 @@ pub struct RunArgs {
     /// File with a URL a line, `#` comments; `-` is stdin; may repeat.
     #[arg(short = 'u', long = "urls", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub url_files: Vec<PathBuf>,
-    /// Run folder; one that holds a run already is refused until runs can be resumed.
+    /// Run folder; a crawl that began in it goes on.
     #[arg(short, long, value_name = "DIR", default_value = "./crawl", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
     /// Original rate of hosts without their own entry, tokens per second.
@@ -101,6 +107,46 @@ pub struct ReviewArgs {
     /// Draw the timeline into FILE as an SVG picture; `-` is the output.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
+}
+
+/// `crawldeck status`.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct StatusArgs {
+    /// Run folder.
+    #[arg(value_name = "DIR", default_value = "./crawl", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+}
+
+/// `crawldeck export`.
+#[derive(Clone, PartialEq, Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true))]
+pub struct ExportArgs {
+    /// Run folder.
+    #[arg(value_name = "DIR", default_value = "./crawl", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// URLs that are not done.
+    #[arg(long, group = "which")]
+    pub pending: bool,
+    /// URLs that were given up.
+    #[arg(long, group = "which")]
+    pub failed: bool,
+    /// URLs with a final answer.
+    #[arg(long, group = "which")]
+    pub done: bool,
+    /// URLs that were never sent.
+    #[arg(long, group = "which")]
+    pub skipped: bool,
+}
+
+/// `crawldeck retry`.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct RetryArgs {
+    /// Run folder.
+    #[arg(value_name = "DIR", default_value = "./crawl", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// URLs that were given up.
+    #[arg(long, required = true)]
+    pub failed: bool,
 }
 
 /// `crawldeck check`.
@@ -247,6 +293,14 @@ mod tests {
             "crawldeck review out --csv file.csv",
             "crawldeck review out --svg file.svg",
             "crawldeck review out other",
+            "crawldeck status",
+            "crawldeck status out",
+            "crawldeck export --pending",
+            "crawldeck export out --failed",
+            "crawldeck export --done out",
+            "crawldeck export --skipped",
+            "crawldeck retry --failed",
+            "crawldeck retry out --failed",
             "crawldeck check",
             "crawldeck check file.toml",
             "crawldeck simulate",
@@ -277,6 +331,9 @@ mod tests {
             "crawldeck run --unknown",
             "crawldeck demo --for 0s",
             "crawldeck demo --for 20",
+            "crawldeck export",
+            "crawldeck export --done --failed",
+            "crawldeck retry",
             "crawldeck review --summary --json",
             "crawldeck review --csv a --svg b",
             "crawldeck review a b --summary",

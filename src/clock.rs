@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::control::Mono;
 
 /// Wall time: microseconds since the Unix epoch, UTC.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Wall(pub i64);
 
 impl Wall {
@@ -41,24 +44,66 @@ impl Wall {
     }
 }
 
+/// One moment by all clocks there are: what makes a persisted monotonic time mean something to another process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Anchor {
+    /// By the monotonic clock of the run.
+    pub mono: Mono,
+    /// By the wall.
+    pub wall: Wall,
+    /// Which boot of the machine it was, and nanoseconds since then; `None` = not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<(u64, u64)>,
+}
+
+impl Anchor {
+    /// The moment `later` on the run's own monotonic clock, however the wall clock was set meanwhile.
+    ///
+    /// Within one boot the machine's monotonic clock tells what has passed. Over a reboot the wall clock must; if that
+    /// went backwards nothing has passed: what was held is held for its rest, never longer, and nothing is released.
+    pub fn resumed_at(&self, later: &Self) -> Mono {
+        let passed = match (self.boot, later.boot) {
+            (Some((boot, then)), Some((same, now))) if boot == same => Duration::from_nanos(now.saturating_sub(then)),
+            _ => Duration::from_micros(u64::try_from(later.wall.0.saturating_sub(self.wall.0)).unwrap_or(0)),
+        };
+        // A run of a century keeps its moments apart from `Mono::NEVER`.
+        Mono::from_nanos(self.mono.as_nanos().min(RUN_MAX)).after(passed.min(Duration::from_nanos(RUN_MAX)))
+    }
+}
+
+/// The longest run that a clock goes on with, and the longest time between two of its processes: a century.
+const RUN_MAX: u64 = 100 * 366 * 86_400 * 1_000_000_000;
+
 /// Where time comes from.
 pub trait Clock: Send + Sync {
-    /// Monotonic time since the clock's origin, suspend included.
+    /// Monotonic time since the clock's origin, suspend included. The origin is the beginning of the run: a run that
+    /// is resumed goes on counting.
     fn now(&self) -> Mono;
     /// Wall time.
     fn wall(&self) -> Wall;
+    /// This moment by all clocks.
+    fn anchor(&self) -> Anchor {
+        Anchor { mono: self.now(), wall: self.wall(), boot: None }
+    }
 }
 
 /// The machine's clocks.
 #[derive(Debug)]
 pub struct SystemClock {
-    origin: u64,
+    /// What is added to the nanoseconds since boot, wrapping: a run may be older than the boot.
+    shift: AtomicU64,
+    boot: Option<u64>,
 }
 
 impl SystemClock {
     /// A clock whose origin is now.
     pub fn new() -> Self {
-        Self { origin: boot_nanos() }
+        Self { shift: AtomicU64::new(0_u64.wrapping_sub(boot_nanos())), boot: boot_number() }
+    }
+
+    /// Sets the clock to `mono`, once, before anything is timed by it: the run goes on from there.
+    pub fn go_on_from(&self, mono: Mono) {
+        self.shift.store(mono.as_nanos().wrapping_sub(boot_nanos()), Ordering::Relaxed);
     }
 
     /// The same, shared.
@@ -75,13 +120,23 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Mono {
-        Mono::from_nanos(boot_nanos().saturating_sub(self.origin))
+        Mono::from_nanos(boot_nanos().wrapping_add(self.shift.load(Ordering::Relaxed)))
     }
 
     fn wall(&self) -> Wall {
         let stamp = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         Wall(stamp.tv_sec.saturating_mul(1_000_000).saturating_add(stamp.tv_nsec / 1_000))
     }
+
+    fn anchor(&self) -> Anchor {
+        Anchor { mono: self.now(), wall: self.wall(), boot: self.boot.map(|boot| (boot, boot_nanos())) }
+    }
+}
+
+/// A number for this boot of the machine; `None` where the kernel names none.
+fn boot_number() -> Option<u64> {
+    let id = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(xxhash_rust::xxh3::xxh3_64(&id))
 }
 
 /// Nanoseconds since boot, suspend included.
@@ -102,6 +157,11 @@ impl ManualClock {
     /// A clock at its origin, at wall time `wall`.
     pub fn new(wall: Wall) -> Arc<Self> {
         Arc::new(Self { now: AtomicU64::new(0), wall: AtomicI64::new(wall.0) })
+    }
+
+    /// Sets the wall clock alone, as an operator or a time server would.
+    pub fn set_wall(&self, wall: Wall) {
+        self.wall.store(wall.0, Ordering::Relaxed);
     }
 
     /// Moves both times on.
@@ -131,5 +191,33 @@ mod tests {
         let wall = Wall::parse("2026-11-30T23:08:08.000123Z").expect("valid");
         assert_eq!(wall.rfc3339(), "2026-11-30T23:08:08.000123Z");
         assert_eq!(wall.time_of_day(), "23:08:08");
+    }
+
+    const YEAR: i64 = 365 * 86_400 * 1_000_000;
+
+    #[test]
+    fn row_09_a_wall_clock_set_by_ten_years_either_way_neither_stalls_nor_floods() {
+        let minute = |minutes: u64| Mono::from_nanos(minutes * 60_000_000_000);
+        let saved = Anchor { mono: minute(60), wall: Wall(50 * YEAR), boot: Some((7, 1_000)) };
+        for wall in [40, 50, 60] {
+            // The same boot: five minutes have passed, whatever the wall says.
+            let later = Anchor { mono: minute(0), wall: Wall(wall * YEAR), boot: Some((7, 1_000 + 300_000_000_000)) };
+            assert_eq!(saved.resumed_at(&later), minute(65));
+        }
+        // Another boot: backwards is nothing, forwards is what it says, and never the end of time.
+        let rebooted = |years: i64| Anchor { mono: minute(0), wall: Wall(years * YEAR), boot: Some((8, 5)) };
+        assert_eq!(saved.resumed_at(&rebooted(40)), minute(60));
+        assert_eq!(saved.resumed_at(&rebooted(60)), minute(60).after(Duration::from_micros(10 * YEAR as u64)));
+        let absurd = Anchor { mono: Mono::NEVER, wall: Wall(i64::MIN), boot: None };
+        assert!(absurd.resumed_at(&Anchor { wall: Wall(i64::MAX), ..absurd }) < Mono::NEVER);
+    }
+
+    #[test]
+    fn a_clock_goes_on_from_where_the_run_was() {
+        let clock = SystemClock::new();
+        let before = Mono::from_nanos(u64::MAX / 4);
+        clock.go_on_from(before);
+        let now = clock.now();
+        assert!(now >= before && now.since(before) < Duration::from_secs(60));
     }
 }

@@ -23,6 +23,7 @@ pub mod outcome;
 pub mod policy;
 pub mod reconfigure;
 pub mod retry_after;
+mod saved;
 mod site;
 pub mod snapshot;
 mod sweep;
@@ -43,6 +44,7 @@ pub use decision::{Decision, Value, What, Who};
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
 pub use reconfigure::Placement;
+pub use saved::SavedHost;
 pub use snapshot::{
     Code, CodeCount, EndpointView, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend,
 };

@@ -11,6 +11,7 @@ pub mod hosts;
 pub mod input;
 pub mod job;
 pub mod links;
+pub mod resume;
 pub mod robots;
 pub mod scope;
 pub mod throughput;

@@ -8,12 +8,14 @@
 //! * [`writer`] — the one writer, on its own thread: never blocks the engine, never drops a record.
 //! * [`lines`] and [`reader`] — reading back, streaming; torn tails, damage, older and newer versions.
 //! * [`summary`] and [`render`] — what a run came to, as data, JSON and text.
+//! * [`place`] — how far it was when a transaction of the store was made, and what it tells beyond that.
 //! * [`timeline`] — when it happened: counts over time, decisions and acts, followed while the run goes on.
 
 pub mod disk;
 pub mod encode;
 pub mod lines;
 pub mod log_file;
+pub mod place;
 pub mod reader;
 pub mod record;
 pub mod render;
@@ -24,7 +26,7 @@ pub mod writer;
 
 pub use record::{Event, JournalHealth, RequestRow};
 pub use run_folder::RunFolder;
-pub use writer::{Journal, JournalError, JournalOptions};
+pub use writer::{Journal, JournalBarrier, JournalError, JournalOptions};
 
 /// Version of both files' format. It stands in each `start` and `resume_run` event as `version`, written by
 /// the journal itself. Fields and words are only ever added within a version.

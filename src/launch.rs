@@ -16,6 +16,7 @@ use crate::reload::ConfigFile;
 use crate::review::{self, ReviewMode};
 use crate::session::{self, SessionOptions};
 use crate::simulate::{self, Paper};
+use crate::store::load::STATE_FOLDER;
 use crate::text::Clean;
 use crate::tui;
 use crate::tui::keymap::{Keymap, KeymapError};
@@ -125,7 +126,7 @@ pub fn run(args: RunArgs, folder: &Path) -> u8 {
     let mut sources: Vec<Source> = args.urls.into_iter().map(Source::Url).collect();
     let files = args.url_files.into_iter().chain(config.crawl.urls.clone());
     sources.extend(files.map(|file| if file.as_os_str() == "-" { Source::Stdin } else { Source::File(file) }));
-    if sources.is_empty() {
+    if sources.is_empty() && !args.dir.join(STATE_FOLDER).is_dir() {
         return complain("nothing to crawl: name URLs, -u FILE, or `urls` in [crawl]", USAGE);
     }
     let options = SessionOptions {

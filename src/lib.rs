@@ -14,7 +14,9 @@
 //! * [`crawl`] — frontier, engine, fetching: the engine's task alone changes the controller.
 //! * [`archive`] — what a crawl keeps of what it fetched: WARC files, a tree of bodies.
 //! * [`journal`] — what is persisted, and how it is read back.
+//! * [`store`] — what a crawl must not lose: URLs, their fates, states of hosts; written so that it survives anything.
 //! * [`review`] — the text side of `crawldeck review`.
+//! * [`state`] — the commands that look at what a run holds, or put something back.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
 //! * [`sim`] — servers as pure models, and crawls against them in virtual time; [`simulate`] — its text side.
 //! * [`demo`] — the models of [`sim`] behind real sockets on loopback.
@@ -44,6 +46,8 @@ pub mod session;
 pub mod signals;
 pub mod sim;
 pub mod simulate;
+pub mod state;
+pub mod store;
 pub mod text;
 pub mod tui;
 pub mod watch;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use crawldeck::cli::{Cli, Command};
-use crawldeck::{commands, launch};
+use crawldeck::{commands, launch, state};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -18,6 +18,9 @@ fn main() -> ExitCode {
         Command::Run(args) => launch::run(args, here),
         Command::Demo(args) => launch::demo(args),
         Command::Review(args) => launch::review(args, &mut out),
+        Command::Status(args) => state::status(&args.dir, &mut out, &mut err),
+        Command::Export(args) => state::export(&args, &mut out, &mut err),
+        Command::Retry(args) => state::retry(&args.dir, &mut out, &mut err),
         Command::Check(args) => launch::check(args, here, &mut out, &mut err),
         Command::Simulate(args) => launch::simulate(&args, here, &mut out, &mut err),
         Command::Completions(args) => commands::completions(args.shell, &mut out),

@@ -21,12 +21,16 @@ use crate::config::Config;
 use crate::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crate::crawl::fetcher::{FetcherOptions, HttpFetcher};
 use crate::crawl::input::{self, Source};
+use crate::crawl::resume::resume;
 use crate::headless;
+use crate::journal::disk::disk_for;
 use crate::journal::run_folder::RunFolder;
-use crate::journal::{Journal, render, summary};
+use crate::journal::{Journal, JournalOptions, render, summary};
 use crate::logging::{self, LOG_VARIABLE};
 use crate::reload::{self, ConfigFile};
 use crate::signals::{self, SignalTargets, Stopped};
+use crate::store::load::Loaded;
+use crate::store::{Barrier, Store, StoreOptions};
 use crate::text::Clean;
 use crate::tui::{self, TuiHandle, TuiOptions};
 use crate::watch::{REQUESTS_MAX, Request, Snapshot};
@@ -84,7 +88,8 @@ pub struct SessionOptions {
 /// Runs a session to its end and prints the summary; the exit code.
 pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let SessionOptions { mut config, dir, sources, headless, ends_after, legend, config_file } = options;
-    let clock = SystemClock::shared();
+    let system = Arc::new(SystemClock::new());
+    let clock: Arc<dyn Clock> = system.clone();
     let keep = Keep { warc: config.output.warc, bodies: config.output.bodies };
     let room = keep.any().then(|| Room::new(&dir, keep));
     // A body that is kept may need a file beside its socket.
@@ -109,11 +114,26 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let folder = RunFolder::open(&dir).map_err(usage)?;
     let filter = std::env::var(LOG_VARIABLE).ok();
     let _log = logging::start(folder.path(), clock.clone(), filter.as_deref()).map_err(failed)?;
-    let journal = Journal::open(folder.path(), clock.clone()).map_err(failed)?;
+    let mut loaded = resume(folder.path(), &config).map_err(failed)?;
+    if let Some(mark) = loaded.as_ref().and_then(|loaded| loaded.mark.as_ref()) {
+        // The run's clock goes on: what was to last until a moment lasts until then.
+        system.go_on_from(mark.anchor.resumed_at(&clock.anchor()));
+    }
+    let rows = loaded.as_ref().map_or(0, |loaded| loaded.rows);
+    let options = JournalOptions { rows, ..JournalOptions::default() };
+    let journal = Journal::open_with(folder.path(), clock.clone(), disk_for("journal"), options).map_err(failed)?;
     let archive = match room {
         Some(room) => Some(Archive::open(folder.path(), room, clock.clone(), about(&config)).map_err(failed)?),
         None => None,
     };
+    let mut barriers: Vec<Box<dyn Barrier>> = vec![Box::new(journal.barrier())];
+    if let Some(archive) = &archive {
+        barriers.push(Box::new(archive.barrier()));
+    }
+    let mut nothing = Loaded::default();
+    let found = loaded.as_mut().unwrap_or(&mut nothing);
+    let store = Store::start(folder.path(), found, barriers, disk_for("store"), StoreOptions::default());
+    let store = store.map_err(failed)?;
 
     if sockets < config.settings.concurrency {
         tracing::warn!(
@@ -158,6 +178,8 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         fetch,
         clock,
         journal,
+        store,
+        loaded,
         archive,
         inputs,
         requests: requests_in,

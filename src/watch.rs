@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Wall;
 use crate::config::{Config, ConfigErrors, UiConfig};
 use crate::control::{Command, EndpointView, HostCounts, HostId, HostView, Mono, Outcome, Who};
@@ -95,7 +97,7 @@ pub enum RobotsState {
 }
 
 /// Whom the rules in force are written for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum RobotsGroup {
     /// There is no group for us: nothing is forbidden.
     #[default]

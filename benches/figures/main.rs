@@ -1,6 +1,6 @@
 //! The figures of the README: measured, printed, never asserted.
 //!
-//! `cargo bench --bench figures -- [controller|memory|fetch|follow|pace|frame|idle|pause|review|lab|simulate]...` runs those that are named,
+//! `cargo bench --bench figures -- [controller|memory|fetch|follow|pace|frame|idle|pause|review|lab|store|simulate]...` runs those that are named,
 //! or all. Every figure names what it is to reach; a machine that is busy with something else gives worse ones, so
 //! the load average is printed, too. All servers are on loopback. What runs in a process of its own (the crawl, the
 //! bare client, what is weighed) is this program again with `child` in front, or the `crawldeck` binary itself.
@@ -27,6 +27,7 @@ mod pause;
 mod review;
 mod server;
 mod simulate;
+mod store;
 mod table;
 
 use table::Table;
@@ -38,7 +39,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Figure = fn(&mut Table);
 
 /// All figures, in the order in which they are told.
-const FIGURES: [(&str, Figure); 11] = [
+const FIGURES: [(&str, Figure); 12] = [
     ("controller", controller::measure),
     ("memory", memory::measure),
     ("fetch", fetch::measure),
@@ -49,6 +50,7 @@ const FIGURES: [(&str, Figure); 11] = [
     ("pause", pause::measure),
     ("review", review::measure),
     ("lab", lab::measure),
+    ("store", store::measure),
     ("simulate", simulate::measure),
 ];
 
@@ -59,6 +61,7 @@ fn main() {
         ["child", "memory", kind] => return memory::child(kind),
         ["child", "site"] => return follow::child(),
         ["child", "bare", rest @ ..] => return fetch::child(rest),
+        ["child", "store", rest @ ..] => return store::part(rest),
         _ => {}
     }
     if let Some(unknown) = words.iter().find(|word| !FIGURES.iter().any(|(name, _)| name == *word)) {

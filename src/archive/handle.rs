@@ -188,6 +188,16 @@ impl ArchiveBarrier {
     }
 }
 
+impl crate::store::Barrier for ArchiveBarrier {
+    fn name(&self) -> &'static str {
+        "archive"
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        ArchiveBarrier::sync(self)
+    }
+}
+
 /// The engine's handle to the archive. Dropping it without [`Archive::close`] writes what is there, waiting a second
 /// at most.
 pub struct Archive {

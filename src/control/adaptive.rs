@@ -93,6 +93,28 @@ impl Adaptive {
             ControllerKind::Static => Self::Static(Fixed::new(original)),
         }
     }
+
+    /// As another process goes on with it, now that `kind` and `original` are configured; `before` was the original
+    /// then. What was learned stays, below the original; under another original or another kind its rate stays alone.
+    pub fn resumed(self, now: Mono, kind: ControllerKind, before: Original, original: Original) -> Self {
+        let same_kind = matches!(
+            (&self, kind),
+            (Self::Halving(_), ControllerKind::Halving) | (Self::Static(_), ControllerKind::Static)
+        );
+        if same_kind && before == original {
+            return self;
+        }
+        let learned = self.target(now);
+        // What stood at its original stands at the new one: nothing was learned.
+        let kept = |learned: f64, before: f64, now: f64| if learned < before { learned.min(now) } else { now };
+        Self::new(
+            kind,
+            Original {
+                rate: kept(learned.rate, before.rate, original.rate),
+                capacity: kept(learned.capacity, before.capacity, original.capacity),
+            },
+        )
+    }
 }
 
 impl RateController for Adaptive {

@@ -64,6 +64,10 @@ pub struct Controller {
     pub(super) history: History,
     pub(super) decisions: Vec<Decision>,
     changed: Vec<HostId>,
+    /// Hosts whose saved form has changed.
+    pub(super) unsaved: Vec<HostId>,
+    /// Hosts before this one were known to an earlier process, which may have spent their tokens until this moment.
+    pub(super) resumed_hosts: (usize, Mono),
     pub(super) sweep_at: usize,
     pub(super) outlook: Outlook,
     pub(super) given_up: Vec<(HostId, &'static str)>,
@@ -90,6 +94,8 @@ impl Controller {
             history: History::default(),
             decisions: Vec::new(),
             changed: Vec::new(),
+            unsaved: Vec::new(),
+            resumed_hosts: (0, Mono::ZERO),
             sweep_at: 0,
             outlook: Outlook::default(),
             given_up: Vec::new(),
@@ -175,10 +181,12 @@ impl Controller {
 
     /// Takes the tokens of one request from every layer. All were seen ready at `now`.
     fn grant(&mut self, now: Mono, host: HostId, lane: Lane, cost: f64) -> Option<Grant> {
+        let first = self.slots[host.0 as usize].hot.is_none();
+        self.heat(now, host);
+        self.save_later(host);
         let slot = &mut self.slots[host.0 as usize];
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
-        let first = slot.hot.is_none();
-        let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
+        let Some(hot) = &mut slot.hot else { return None };
         let endpoint = usize::from(lane.0).checked_sub(1);
         let taken = hot.layer.bucket.take(now, cost);
         let endpoint_taken = match endpoint.and_then(|endpoint| hot.endpoints.get_mut(endpoint)) {
@@ -266,6 +274,7 @@ impl Controller {
         // A cold start that this grant had ended goes on.
         hot.retarget(now, policy, &self.settings);
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.save_later(grant.host);
         self.replan(now, grant.host);
     }
 
@@ -329,6 +338,7 @@ impl Controller {
         self.tell_hold(now, answer, &ruling);
         self.tell_shift(now, answer, outcome, answer.lane, shift);
         self.tell_shift(now, answer, outcome, Lane(0), helped);
+        self.save_later(answer.host);
         self.replan(now, answer.host);
         Judgement { outcome, give_up }
     }
@@ -408,7 +418,16 @@ impl Controller {
     pub(super) fn heat(&mut self, now: Mono, host: HostId) -> Option<&mut Hot> {
         let slot = self.slots.get_mut(host.0 as usize)?;
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
-        Some(slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings))))
+        let (resumed, at) = self.resumed_hosts;
+        let hot = slot.hot.get_or_insert_with(|| {
+            let mut hot = Hot::new(now, policy, &self.settings);
+            if (host.0 as usize) < resumed {
+                // Its last tokens may have been spent just before the process ended.
+                hot.empty(at, policy);
+            }
+            Box::new(hot)
+        });
+        Some(hot)
     }
 
     pub(super) fn policy_of(&self, host: HostId) -> &Policy {

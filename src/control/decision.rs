@@ -110,6 +110,8 @@ pub enum What {
     Original,
     /// An existing run goes on.
     ResumeRun,
+    /// The operator had failed URLs put back; `after` is [`Value::Counts`].
+    Retry,
 }
 
 /// A value before or after a decision.

@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::backoff::{self, Jitter, NoJitter};
 use super::{Answer, BackoffPolicy, Hold, HoldReason, Mono, Outcome, Verdict};
 
@@ -52,7 +54,8 @@ pub(super) struct Ruling {
 }
 
 /// State of the holds of one host.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Holding {
     hold: Option<Hold>,
     probe: Option<Mono>,
@@ -76,6 +79,17 @@ impl Holding {
     /// 403/401 in a row so far.
     pub(super) fn refused_run(&self) -> u16 {
         self.run
+    }
+
+    /// As another process goes on with it at `now`: the probe that was out is lost, and no hold lasts longer than
+    /// `longest` from now, however it was persisted.
+    pub(super) fn resumed(mut self, now: Mono, longest: Duration) -> Self {
+        self.probe = None;
+        if let Some(hold) = &mut self.hold {
+            hold.until = hold.until.min(now.after(longest));
+            hold.since = hold.since.min(now);
+        }
+        self
     }
 
     /// Whether the hold is about refusals (403/401).

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::adaptive::{Adaptive, Bounds, RateController};
 use super::bucket::Bucket;
 use super::hold::{Gate, Holding};
@@ -34,11 +36,13 @@ pub struct LaneQueue {
     pub delayed: u32,
     /// When the first of those is due; [`Mono::NEVER`] if there are none.
     pub due: Mono,
+    /// URLs behind those that are ready, which have to be fetched from the store before they may go.
+    pub stored: u32,
 }
 
 impl LaneQueue {
     /// Nothing queued.
-    pub const EMPTY: Self = Self { ready: 0, delayed: 0, due: Mono::NEVER };
+    pub const EMPTY: Self = Self { ready: 0, delayed: 0, due: Mono::NEVER, stored: 0 };
 
     /// When there is something to send.
     fn available_at(self) -> Mono {
@@ -69,7 +73,10 @@ impl Lanes {
     }
 
     pub(super) fn queued(&self) -> u64 {
-        self.as_slice().iter().map(|queue| u64::from(queue.ready) + u64::from(queue.delayed)).sum()
+        self.as_slice()
+            .iter()
+            .map(|queue| u64::from(queue.ready) + u64::from(queue.delayed) + u64::from(queue.stored))
+            .sum()
     }
 }
 
@@ -83,6 +90,8 @@ pub(super) struct Slot {
     pub(super) policy: PolicyId,
     pub(super) state: HostState,
     pub(super) dirty: bool,
+    /// What would be saved of it has changed since it was taken to be saved.
+    pub(super) unsaved: bool,
 }
 
 /// A bucket and the controller that sets its target.
@@ -96,7 +105,7 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    fn new(policy: &Policy, original: Original, now: Mono) -> Self {
+    pub(super) fn new(policy: &Policy, original: Original, now: Mono) -> Self {
         Self {
             bucket: Bucket::full(policy.shape, original, now),
             adaptive: Adaptive::new(policy.kind, original),
@@ -121,7 +130,7 @@ impl Layer {
 }
 
 /// The site's Crawl-delay.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct CrawlDelay {
     pub(super) asked: Duration,
     pub(super) obeyed: Duration,
@@ -202,6 +211,7 @@ impl Slot {
             policy: policy_id,
             state: HostState::Idle,
             dirty: false,
+            unsaved: false,
         }
     }
 
@@ -347,6 +357,13 @@ impl Hot {
         };
         hot.layer.bucket = Bucket::full(policy.shape, hot.effective(now, policy, settings), now);
         hot
+    }
+
+    /// Empties all buckets, as of `at`.
+    pub(super) fn empty(&mut self, at: Mono, policy: &Policy) {
+        for layer in std::iter::once(&mut self.layer).chain(self.endpoints.iter_mut()) {
+            layer.bucket = Bucket::empty(policy.shape, layer.bucket.target(), at);
+        }
     }
 
     /// Whether the cold start still bounds the rate.

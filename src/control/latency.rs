@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Number of buckets.
 const BUCKETS: usize = 40;
 
@@ -19,9 +21,24 @@ const HIGHEST: f64 = 120.0;
 pub const ERROR_FACTOR: f64 = 1.17;
 
 /// Counts of answers by how long they took.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Vec<u16>", into = "Vec<u16>")]
 pub struct Latency {
     counts: [u16; BUCKETS],
+}
+
+impl From<Vec<u16>> for Latency {
+    /// Counts by bucket, the lowest first; what is missing is zero.
+    fn from(counts: Vec<u16>) -> Self {
+        Self { counts: std::array::from_fn(|bucket| counts.get(bucket).copied().unwrap_or(0)) }
+    }
+}
+
+impl From<Latency> for Vec<u16> {
+    fn from(latency: Latency) -> Self {
+        let used = latency.counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        latency.counts.iter().take(used).copied().collect()
+    }
 }
 
 impl Default for Latency {

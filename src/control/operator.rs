@@ -98,10 +98,12 @@ impl Controller {
     /// One command on one host that exists.
     fn apply(&mut self, now: Mono, host: HostId, command: &Command, why: &str) -> Result<Change, SkipReason> {
         let ttl = OverrideTtl::from(&self.settings);
+        self.heat(now, host);
+        self.save_later(host);
         let Self { slots, settings, .. } = self;
         let slot = &mut slots[host.0 as usize];
         let policy = &settings.policies[usize::from(slot.policy.0)];
-        let hot = slot.hot.get_or_insert_with(|| Box::new(super::host::Hot::new(now, policy, settings)));
+        let Some(hot) = &mut slot.hot else { return Err(SkipReason::Unknown) };
         let before = hot.operator;
         let mut after = before;
         let what = match command {
@@ -176,6 +178,7 @@ impl Controller {
 
     /// Sets what the operator set on a host, and keeps the counts.
     fn set_operator(&mut self, host: HostId, settings: OperatorSettings) {
+        self.save_later(host);
         let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
         match (hot.operator.overriding.is_some(), settings.overriding.is_some()) {
             (false, true) => self.counts.overridden += 1,
@@ -323,6 +326,7 @@ impl Controller {
             Direction::Back => hot.holding.restore(now, hold),
             Direction::Forth => hot.holding.hold() == Some(hold) && hot.holding.wake(now).is_some(),
         };
+        self.save_later(host);
         self.retarget(now, host);
         done
     }

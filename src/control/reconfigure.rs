@@ -86,6 +86,9 @@ impl Controller {
                 self.decide(now, Who::System, Some(host), What::Rate, from, to, "the original was changed");
             }
         }
+        if told.is_some() {
+            self.save_later(host);
+        }
         self.retarget(now, host);
         told.is_some()
     }

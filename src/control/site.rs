@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot};
+use super::host::{CRAWL_DELAY_MAX, CrawlDelay};
 use super::{Controller, HostId, Mono, Value, Verdict, What, Who};
 
 impl Controller {
@@ -15,6 +15,7 @@ impl Controller {
         if let Some((before, after)) = held {
             let why = super::tell::hold_reason(&after, Verdict::Status(status));
             self.tell_held(now, Who::Server, host, before, &after, why);
+            self.save_later(host);
         }
         self.replan(now, host);
     }
@@ -23,6 +24,7 @@ impl Controller {
     pub fn robots_unreachable(&mut self, now: Mono, host: HostId, until: Mono, why: &str) {
         let Some(hot) = self.heat(now, host) else { return };
         let held = hot.holding.robots_unreachable(now, until);
+        self.save_later(host);
         if let Some((before, after)) = held {
             self.tell_held(now, Who::Site, host, before, &after, format!("robots.txt unreachable: {why}"));
         }
@@ -39,9 +41,11 @@ impl Controller {
 
     /// robots.txt came: the site's Crawl-delay as it asked; `None` = it asks for none (any more).
     pub fn set_crawl_delay(&mut self, now: Mono, host: HostId, asked: Option<Duration>) {
+        self.heat(now, host);
+        self.save_later(host);
         let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
-        let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
+        let Some(hot) = &mut slot.hot else { return };
         hot.holding.reachable();
         hot.given_up = false;
         let before = hot.crawl_delay;

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Concern, HostId, Mono, Original, Outcome, Override, Pause};
 
 /// What one host is doing, in one word.
@@ -88,7 +90,8 @@ impl Limiting {
 }
 
 /// Why a host is held.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HoldReason {
     /// The server sent Retry-After; `capped` if it asked for more than `retry_after_max`.
     RetryAfter {
@@ -115,7 +118,7 @@ impl HoldReason {
 }
 
 /// A hold in force.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hold {
     /// No request before this moment.
     pub until: Mono,
@@ -126,7 +129,8 @@ pub struct Hold {
 }
 
 /// Which way the adaptive rate moved last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Trend {
     /// Not lately.
     #[default]
@@ -149,7 +153,8 @@ pub struct CodeCount {
 }
 
 /// A histogram key: an HTTP status, or the outcome where there was none.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Code {
     /// An HTTP status.
     Status(u16),
@@ -160,8 +165,21 @@ pub enum Code {
 }
 
 /// An [`Outcome`] as an ordered histogram key (its position in [`Outcome::ALL`]).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(from = "Outcome", into = "Outcome")]
 pub struct FailureCode(pub u8);
+
+impl From<Outcome> for FailureCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::of(outcome)
+    }
+}
+
+impl From<FailureCode> for Outcome {
+    fn from(code: FailureCode) -> Self {
+        code.outcome()
+    }
+}
 
 impl FailureCode {
     /// The key of `outcome`.

@@ -120,6 +120,7 @@ impl Controller {
         let silent = hot.holding.unreachable_since().is_some_and(|since| now.since(since) >= patience);
         if (refusing || silent) && !hot.given_up {
             hot.given_up = true;
+            self.save_later(host);
             self.given_up.push((host, if refusing { REFUSING } else { SILENT }));
         }
     }

@@ -4,6 +4,8 @@
 //! bytes each, allocated when a code first occurs. Recent counts stand in 10 slots of 30 s, so "the last 5
 //! minutes" is between 4:30 and 5:00 long.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Class, Code, CodeCount, Mono};
 
 /// Distinct codes kept per host, [`Code::Other`] included.
@@ -16,7 +18,7 @@ const SLOTS: usize = 10;
 const SLOT_SECS: u64 = 30;
 
 /// Counts by code of one host.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Histogram {
     rows: Vec<Row>,
     /// The slot of the latest record, counted from the clock's origin.
@@ -24,7 +26,7 @@ pub struct Histogram {
 }
 
 /// One code: 40 bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Row {
     total: u64,
     code: Code,
@@ -142,7 +144,7 @@ fn place(slot: u64) -> usize {
 }
 
 /// How often something happened in the last 10 minutes: 10 slots of a minute, each saturating at 65,535.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct RecentCount {
     minutes: [u16; SLOTS],
     /// The minute of the latest record.

@@ -23,6 +23,11 @@ pub const URL_MAX_BYTES: usize = 8 * 1024;
 pub struct HostKey(Arc<str>);
 
 impl HostKey {
+    /// A key that was persisted.
+    pub(super) fn persisted(text: &str) -> Self {
+        Self(text.into())
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

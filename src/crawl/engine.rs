@@ -14,8 +14,10 @@ mod exclude;
 mod finish;
 mod focus;
 mod intake;
+pub mod persist;
 mod publish;
 mod reload;
+mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +42,8 @@ use crate::control::backoff::SeededJitter;
 use crate::control::{Controller, Mono, Value};
 use crate::journal::Journal;
 use crate::journal::timeline::bins::Bins;
+use crate::store::load::Loaded;
+use crate::store::{Store, StoreHealth, UrlsRead};
 use crate::text::Clean;
 use crate::watch::{ActAnswer, LogLine, Phase, Request, Snapshot, Totals};
 
@@ -79,6 +83,10 @@ pub struct EngineParts {
     pub clock: Arc<dyn Clock>,
     /// Where everything is written.
     pub journal: Journal,
+    /// What must not be lost.
+    pub store: Store,
+    /// What another process left in it; `None` = the run begins.
+    pub loaded: Option<Loaded>,
     /// Where exchanges are kept, if they are.
     pub archive: Option<Archive>,
     /// The URLs.
@@ -158,6 +166,7 @@ pub struct Engine {
     bad_lines: u64,
     throughput: Throughput,
     timeline: Bins,
+    persisted: persist::Persisted,
     looks: Looks,
     /// The watcher asks for the timeline; when it last got it.
     timeline_shown: Option<Mono>,
@@ -172,6 +181,7 @@ pub struct Engine {
     told_counts: Value,
     local_rest: Mono,
     stopped_because: Option<Clean>,
+    troubles: trouble::Troubles,
     started: (Mono, Wall),
     /// The time of this turn.
     now: Mono,
@@ -183,17 +193,17 @@ pub struct Engine {
 impl Engine {
     /// An engine that has not begun.
     pub fn new(parts: EngineParts) -> Self {
-        let EngineParts { config, fetch, clock, journal, archive, inputs, requests, watcher, looks, frame, seed } =
-            parts;
+        let EngineParts { config, fetch, clock, journal, store, loaded, archive, .. } = parts;
+        let EngineParts { inputs, requests, watcher, looks, frame, seed, .. } = parts;
         // Places for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
         let (report, reports) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize * REPORTS_MAX);
         let sender = archive.as_ref().map(Archive::sender);
         let desk = Arc::new(Desk { fetch, clock: clock.clone(), report, archive: sender });
         let now = clock.now();
-        Self {
+        let mut engine = Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
-            frontier: Frontier::default(),
+            frontier: Frontier::new(store),
             hosts: Hosts::new(&config),
             robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
@@ -223,6 +233,7 @@ impl Engine {
             bad_lines: 0,
             throughput: Throughput::default(),
             timeline: Bins::default(),
+            persisted: persist::Persisted::new(now),
             looks,
             timeline_shown: None,
             log: std::collections::VecDeque::new(),
@@ -236,6 +247,7 @@ impl Engine {
             told_counts: Value::None,
             local_rest: Mono::ZERO,
             stopped_because: None,
+            troubles: trouble::Troubles::new(),
             started: (now, clock.wall()),
             now,
             wall_origin: origin_of(now, clock.wall()),
@@ -244,13 +256,18 @@ impl Engine {
             desk,
             config,
             clock,
+        };
+        if let Some(loaded) = loaded {
+            engine.restore(loaded);
         }
+        engine
     }
 
     /// Runs the crawl to its end.
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
+        let mut store_health = self.frontier.store_ref().map(Store::health_changed);
         let mut kept = self.archive.as_ref().map(Archive::health_changed);
         let mut reported = Vec::new();
         let mut more = false;
@@ -259,7 +276,7 @@ impl Engine {
         tokio::pin!(alarm);
         loop {
             let now = self.tick();
-            self.check_journal(now);
+            self.check_troubles(now);
             self.grant(now);
             self.walk_queue();
             self.sweep(now);
@@ -296,7 +313,9 @@ impl Engine {
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
+                read = next_read(&mut self.frontier) => self.take_read(read),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
+                lives = changed(&mut store_health) => if !lives { store_health = None },
                 () = archive_news(&mut kept) => {}
                 () = room(&self.watcher), if wants_room => {}
                 () = alarm.as_mut() => {}
@@ -326,6 +345,7 @@ impl Engine {
             false => self.local_rest.max(now.after(TICK)),
         };
         let mut wake = grants.min(now.after(TICK));
+        wake = wake.min(self.commit_due());
         if self.has_news() && self.watcher.as_ref().is_some_and(|watcher| watcher.capacity() > 0) {
             wake = wake.min(self.published.after(self.frame));
         }
@@ -339,11 +359,12 @@ impl Engine {
             && self.stopped_because.is_none()
             && now >= self.local_rest
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
+            && self.frontier.keeps_up()
             && self.archive.as_ref().is_none_or(Archive::has_room)
             && (limit == 0 || self.sent < limit)
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         let idle = self.controller.in_flight() == 0;
         match self.phase {
             Phase::Stopped | Phase::Finished => true,
@@ -355,7 +376,7 @@ impl Engine {
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
                 let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
                 let journaled = self.journal.backlog() == 0 || !self.journal_lives;
-                idle && done && self.exclusions.is_empty() && kept && journaled
+                idle && done && self.exclusions.is_empty() && kept && journaled && self.is_settled()
             }
         }
     }
@@ -382,8 +403,14 @@ impl Engine {
         }
         self.journal_stop(now);
         self.write_down(now);
+        self.commit(now);
         self.publish_last(now).await;
         let totals = self.totals(now);
+        // The store waits for the journal, so it is closed first.
+        let stored = match self.frontier.take_store() {
+            Some(store) => store.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(error.to_string())),
+            None => None,
+        };
         let kept = match self.archive.take() {
             Some(archive) => {
                 archive.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("archive: {error}")))
@@ -391,7 +418,7 @@ impl Engine {
             None => None,
         };
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
-        RunEnd { totals, trouble: trouble.or(kept).or(self.stopped_because) }
+        RunEnd { totals, trouble: trouble.or(stored).or(kept).or(self.stopped_because) }
     }
 }
 
@@ -435,6 +462,22 @@ async fn archive_news(health: &mut Option<watch::Receiver<ArchiveHealth>>) {
 async fn next_request(requests: &mut Option<mpsc::Receiver<Request>>) -> Option<Request> {
     match requests {
         Some(requests) => requests.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What was read back; never ready if nothing was asked for.
+async fn next_read(frontier: &mut Frontier) -> UrlsRead {
+    match frontier.store() {
+        Some(store) => store.loaded().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A commit, or trouble; false when there will be none any more.
+async fn changed(health: &mut Option<tokio::sync::watch::Receiver<StoreHealth>>) -> bool {
+    match health {
+        Some(health) => health.changed().await.is_ok(),
         None => std::future::pending().await,
     }
 }

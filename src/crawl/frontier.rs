@@ -1,22 +1,39 @@
 //! The frontier: URLs known and not done, per host and lane, first in first out.
 //!
-//! In memory, behind the few methods that a durable one will have as well. It holds at most
-//! [`PENDING_MAX`] URLs; the input waits beyond that. Every URL enters once: a fingerprint of its
-//! canonical form is kept (16 bytes) for the length of the run.
+//! Only the heads of the queues are in memory, some per lane that grow with how fast it goes; behind them stand
+//! numbers, and the URLs themselves in the [`Store`], from which they are read back in the background. Every URL
+//! enters once: a fingerprint of its canonical form is kept (8 bytes; of ten million URLs, two have the same with a
+//! chance of 3 in a million, and the later one counts as known).
+//!
+//! **How a URL comes in**, wherever it was found: [`Frontier::admit`] its fingerprint; if that is new,
+//! [`Frontier::enter`] it with its host, depth and kind, which gives it its number; then [`Frontier::push`] the job
+//! or [`Frontier::end`] it. All of it becomes durable with the next transaction, together or not at all.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use super::job::Job;
+use crate::clock::Anchor;
 use crate::control::host::LaneQueue;
 use crate::control::{HostId, Lane, Mono};
+pub use crate::store::Folded;
+use crate::store::load::{Loaded, Prints};
+use crate::store::record::{HopRecord, TriedRecord, UrlRecord};
+use crate::store::{Fate, Store, UrlId};
 
-/// URLs pending at most; reading of inputs waits beyond it.
-pub const PENDING_MAX: usize = 1_000_000;
+/// URLs pending at most, 4 bytes each; reading of inputs waits beyond it, links are left out.
+pub const PENDING_MAX: usize = 50_000_000;
 
-/// URLs known at most, done ones included (16 bytes each); further ones are skipped, and said so.
+/// URLs known at most, done ones included (8 bytes each); further ones are skipped, and said so.
 pub const SEEN_MAX: usize = 100_000_000;
+/// Jobs in memory, all lanes together, beyond which a new one goes to the store alone.
+pub const HEADS_MAX: usize = 131_072;
+/// What a lane reads back at once: at first, and at most when it goes fast.
+const BATCH: (u16, u16) = (2, 256);
+/// URLs of a host that takes no more, read back at once.
+const DOOMED_BATCH: usize = 1_024;
+/// The lane of such requests: no host has so many endpoints.
+const DOOMED_LANE: u8 = u8::MAX;
 
 /// Whether a URL enters the frontier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,20 +47,27 @@ pub enum Admission {
 }
 
 /// The frontier.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Frontier {
     hosts: Vec<Vec<LaneJobs>>,
     /// Requests for the robots.txt of others that lead to a host: no URLs of the crawl, and first in turn.
     robots: HashMap<HostId, VecDeque<Job>>,
-    seen: HashSet<u128, BuildHasherDefault<Folded>>,
+    seen: Prints,
     pending: usize,
+    /// Jobs in memory.
+    held: usize,
     stamped: u64,
-    /// A walk through everything queued that has begun.
+    /// A walk through what is in memory that has begun.
     walk: Option<Walk>,
+    /// Queues that are given up as a whole, and wait to be read back for it; the first is under way.
+    doomed: VecDeque<Doomed>,
+    /// `None` only in tests of the order.
+    store: Option<Store>,
 }
 
-/// Where a walk is: what it has judged of a lane stands aside until the lane is done, before what is not judged.
-#[derive(Debug, Default)]
+/// Where a walk is: what it has judged of a lane stands aside until the lane is done, before what is not judged. What is in
+/// the store alone is judged when it is read back.
+#[derive(Default)]
 struct Walk {
     host: usize,
     lane: usize,
@@ -64,18 +88,56 @@ pub struct Step {
     pub over: bool,
 }
 
-#[derive(Debug, Default)]
 struct LaneJobs {
-    ready: VecDeque<Job>,
+    heads: VecDeque<Job>,
+    /// Numbers of the URLs behind the heads.
+    tail: VecDeque<u32>,
     delayed: BinaryHeap<Reverse<Delayed>>,
+    /// URLs that are being read back.
+    loading: u32,
+    batch: u16,
+    /// What becomes of those when they are there, if the lane was given up meanwhile.
+    doom: Option<Box<Doom>>,
+}
+
+impl Default for LaneJobs {
+    fn default() -> Self {
+        let (heads, tail, delayed) = (VecDeque::new(), VecDeque::new(), BinaryHeap::new());
+        Self { heads, tail, delayed, loading: 0, batch: BATCH.0, doom: None }
+    }
+}
+
+/// A queue that is given up.
+struct Doomed {
+    host: HostId,
+    ids: VecDeque<u32>,
+    doom: Doom,
+    /// So many of the first are being read back.
+    loading: usize,
+}
+
+/// What becomes of URLs that are given up as a whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Doom {
+    /// They failed.
+    Failed(String),
+    /// They are never sent.
+    Skipped(String),
+    /// Those of one authority failed.
+    FailedAt(super::address::Authority, String),
 }
 
 /// A job that waits for its own retry; ordered by when it is due.
-#[derive(Debug)]
 struct Delayed {
     due: Mono,
     stamp: u64,
-    job: Job,
+    job: Parked,
+}
+
+/// A job that waits, or its number.
+enum Parked {
+    Held(Job),
+    Stored(u32),
 }
 
 impl PartialEq for Delayed {
@@ -98,66 +160,157 @@ impl Ord for Delayed {
     }
 }
 
-/// Fingerprints are hashes already, and tickets are counted: neither is anybody's to choose.
-#[derive(Debug, Default)]
-pub struct Folded(u64);
-
-impl Hasher for Folded {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        // Counted numbers differ in their low bits only; tables look at the high ones, too.
-        self.0 = value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_u128(&mut self, value: u128) {
-        self.0 = (value >> 64) as u64 ^ value as u64;
-    }
-}
-
 impl Walk {
     fn is_in(&self, host: HostId, lane: Lane) -> bool {
         self.left.is_some() && self.host == host.0 as usize && self.lane == usize::from(lane.0)
     }
 }
 
+/// The fingerprint as it is kept.
+pub fn folded(fingerprint: u128) -> u64 {
+    (fingerprint >> 64) as u64 ^ fingerprint as u64
+}
+
 impl Frontier {
+    /// A frontier that keeps its URLs in `store`.
+    pub fn new(store: Store) -> Self {
+        Self { store: Some(store), ..Self::default() }
+    }
+
+    /// Takes over the queues that another process left. What was tried and is due comes first.
+    pub fn restore(&mut self, now: Mono, loaded: &mut Loaded, longest: std::time::Duration) {
+        self.seen = std::mem::take(&mut loaded.prints);
+        for (host, queue) in (0..).map(HostId).zip(std::mem::take(&mut loaded.ready)) {
+            self.pending += queue.len();
+            if loaded.lanes.is_empty() {
+                if !queue.is_empty() {
+                    self.lane(host, Lane(0)).tail = queue.into();
+                }
+                continue;
+            }
+            for id in queue {
+                let lane = Lane(loaded.lanes.get(&id).copied().unwrap_or(0));
+                self.lane(host, lane).tail.push_back(id);
+            }
+        }
+        for waiting in std::mem::take(&mut loaded.tried).into_iter().rev() {
+            let due = waiting.due.min(now.after(longest));
+            self.pending += 1;
+            self.stamped += 1;
+            let stamp = self.stamped;
+            let jobs = self.lane(HostId(waiting.host), Lane(waiting.lane));
+            match due <= now {
+                true => jobs.tail.push_front(waiting.id.0),
+                false => jobs.delayed.push(Reverse(Delayed { due, stamp, job: Parked::Stored(waiting.id.0) })),
+            }
+        }
+        for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
+            for lane in 0..self.lanes(host) {
+                self.refill(host, Lane(u8::try_from(lane).unwrap_or(u8::MAX)));
+            }
+        }
+    }
+
+    /// The store, to say what is no URL: states, transactions.
+    pub fn store(&mut self) -> Option<&mut Store> {
+        self.store.as_mut()
+    }
+
+    /// The same, to ask how it is.
+    pub fn store_ref(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
+    /// The store, when nothing more will be said.
+    pub fn take_store(&mut self) -> Option<Store> {
+        self.store.take()
+    }
+
+    /// Hands over what was said, as one transaction.
+    pub fn commit(&mut self, anchor: Anchor) {
+        if let Some(store) = &mut self.store {
+            store.commit(anchor);
+        }
+    }
+
+    /// A host that was not known before; hosts come in the order of their numbers.
+    pub fn add_host(&mut self, name: &str) {
+        if let Some(store) = &mut self.store {
+            store.add_host(name);
+        }
+    }
+
     /// Marks a URL as known.
     pub fn admit(&mut self, fingerprint: u128) -> Admission {
-        if self.seen.len() >= SEEN_MAX && !self.seen.contains(&fingerprint) {
+        let print = folded(fingerprint);
+        if self.seen.len() >= SEEN_MAX && !self.seen.contains(&print) {
             return Admission::Full;
         }
-        if self.seen.insert(fingerprint) { Admission::New } else { Admission::Known }
+        if self.seen.insert(print) { Admission::New } else { Admission::Known }
+    }
+
+    /// Gives the URL of a job that was admitted its number, and keeps it. `host` is `None` for one that is never sent
+    /// anywhere.
+    pub fn enter(&mut self, fingerprint: u128, host: Option<HostId>, job: &Job) -> UrlId {
+        let Some(store) = &mut self.store else { return UrlId::NONE };
+        let (print, host, kind) = (folded(fingerprint), host.map(|host| host.0), job.kind());
+        let Job { depth, run, .. } = *job;
+        store.add_url(&UrlRecord { host, print, depth, run, kind, url: job.root() })
+    }
+
+    /// What became of a URL, and why.
+    pub fn end(&mut self, id: UrlId, fate: Fate, why: &str) {
+        if let Some(store) = &mut self.store {
+            store.fate(id, fate, why);
+        }
+    }
+
+    /// Keeps what a job's next request needs to know, over a restart too: after each attempt, before it is pushed.
+    pub fn tried(&mut self, host: HostId, job: &Job) {
+        let Some(store) = &mut self.store else { return };
+        let hop = job.more.as_ref().map(|more| HopRecord {
+            url: &job.url,
+            hops: more.hops,
+            cookies: more.cookies,
+            chain: more.chain.clone(),
+        });
+        let Job { id, failures, unprocessed, due, .. } = *job;
+        store.tried(&TriedRecord { id, host: host.0, failures, unprocessed, due, hop });
     }
 
     /// Puts a job at the end of its lane.
     pub fn push(&mut self, host: HostId, lane: Lane, job: Job) {
-        self.lane(host, lane).ready.push_back(job);
+        let stored = self.store.is_some() && job.id != UrlId::NONE;
+        let full = stored && self.held >= HEADS_MAX;
+        let jobs = self.lane(host, lane);
+        if stored && (full || !jobs.tail.is_empty() || jobs.loading > 0) {
+            jobs.tail.push_back(job.id.0);
+        } else {
+            jobs.heads.push_back(job);
+            self.held += 1;
+        }
         self.pending += 1;
+        self.refill(host, lane);
     }
 
     /// Puts a job at the head of its lane: it goes next.
     pub fn push_front(&mut self, host: HostId, lane: Lane, job: Job) {
+        self.held += 1;
         self.pending += 1;
         match self.walk_in(host, lane) {
             Some(walk) => walk.kept.push_front(job),
-            None => self.lane(host, lane).ready.push_front(job),
+            None => self.lane(host, lane).heads.push_front(job),
         }
     }
 
     /// Puts a job aside until it is due.
     pub fn push_delayed(&mut self, host: HostId, lane: Lane, job: Job) {
         self.stamped += 1;
-        let delayed = Delayed { due: job.due, stamp: self.stamped, job };
-        self.lane(host, lane).delayed.push(Reverse(delayed));
+        let (due, stamp) = (job.due, self.stamped);
+        let full = self.held >= HEADS_MAX && self.store.is_some() && job.id != UrlId::NONE;
+        let job = if full { Parked::Stored(job.id.0) } else { Parked::Held(job) };
+        self.held += usize::from(!full);
+        self.lane(host, lane).delayed.push(Reverse(Delayed { due, stamp, job }));
         self.pending += 1;
     }
 
@@ -181,19 +334,111 @@ impl Frontier {
         self.robots.contains_key(&host)
     }
 
-    /// Takes the next job of a lane: one whose retry is due first, since it has waited longest.
+    /// Takes the next job of a lane: one whose retry is due first, since it has waited longest. `None` also while its
+    /// next heads are read back: [`Self::queue`] says when there is one.
     pub fn pop(&mut self, now: Mono, host: HostId, lane: Lane) -> Option<Job> {
         let jobs = self.lane(host, lane);
-        let due = jobs.delayed.peek().is_some_and(|Reverse(delayed)| delayed.due <= now);
-        let job = match due {
-            true => jobs.delayed.pop().map(|Reverse(delayed)| delayed.job),
-            false => match self.walk_in(host, lane).and_then(|walk| walk.kept.pop_front()) {
-                Some(job) => Some(job),
-                None => self.lane(host, lane).ready.pop_front(),
-            },
-        };
+        let mut job = None;
+        while job.is_none() && jobs.delayed.peek().is_some_and(|Reverse(delayed)| delayed.due <= now) {
+            match jobs.delayed.pop().map(|Reverse(delayed)| delayed.job) {
+                Some(Parked::Held(held)) => job = Some(held),
+                Some(Parked::Stored(id)) => jobs.tail.push_front(id),
+                None => {}
+            }
+        }
+        let job = job.or_else(|| self.walk_in(host, lane).and_then(|walk| walk.kept.pop_front()));
+        let job = job.or_else(|| self.lane(host, lane).heads.pop_front());
+        self.held -= usize::from(job.is_some());
         self.pending -= usize::from(job.is_some());
+        self.refill(host, lane);
         job
+    }
+
+    /// Asks for the next heads of a lane, if it is running out of them.
+    fn refill(&mut self, host: HostId, lane: Lane) {
+        let Some(store) = &mut self.store else { return };
+        let lanes = self.hosts.get_mut(host.0 as usize);
+        let Some(jobs) = lanes.and_then(|lanes| lanes.get_mut(usize::from(lane.0))) else { return };
+        let low = jobs.heads.len() <= usize::from(jobs.batch) / 2;
+        if !low || jobs.loading > 0 || jobs.tail.is_empty() {
+            return;
+        }
+        let count = usize::from(jobs.batch).min(jobs.tail.len());
+        let ids: Vec<u32> = jobs.tail.drain(..count).collect();
+        jobs.loading = u32::try_from(count).unwrap_or(u32::MAX);
+        if jobs.heads.is_empty() {
+            // It goes faster than its heads come back.
+            jobs.batch = jobs.batch.saturating_mul(2).min(BATCH.1);
+        }
+        store.load(host.0, lane.0, ids);
+    }
+
+    /// What becomes of heads that were asked for before their lane was given up.
+    pub fn late_doom(&mut self, host: HostId, lane: Lane) -> Option<Doom> {
+        self.lane(host, lane).doom.take().map(|doom| *doom)
+    }
+
+    /// Takes heads that were read back; `lost` more could not be.
+    pub fn put_loaded(&mut self, host: HostId, lane: Lane, loaded: Vec<Job>, lost: usize) {
+        let (count, lane_jobs) = (loaded.len(), self.lane(host, lane));
+        lane_jobs.loading = 0;
+        lane_jobs.heads.extend(loaded);
+        self.held += count;
+        self.pending -= lost.min(self.pending);
+        self.refill(host, lane);
+    }
+
+    /// Whether what was read back belongs to [`Self::doom`].
+    pub fn is_doomed(lane: u8) -> bool {
+        lane == DOOMED_LANE
+    }
+
+    /// What is to become of the URLs of a doomed queue that were read back just now.
+    pub fn doom_of(&mut self, count: usize) -> Option<(HostId, Doom)> {
+        let first = self.doomed.front_mut()?;
+        first.loading = 0;
+        self.pending -= count.min(self.pending);
+        let doom = (first.host, first.doom.clone());
+        if first.ids.is_empty() {
+            self.doomed.pop_front();
+        }
+        self.load_doomed();
+        Some(doom)
+    }
+
+    /// Takes everything that is queued for a host: the jobs in memory at once; the others are read back in the
+    /// background, and end as `doom` says.
+    pub fn doom(&mut self, host: HostId, doom: Doom) -> Vec<Job> {
+        self.settle_walk(host);
+        let Some(lanes) = self.hosts.get_mut(host.0 as usize) else { return Vec::new() };
+        let (mut jobs, mut ids) = (Vec::new(), VecDeque::new());
+        for lane in lanes.iter_mut() {
+            jobs.extend(lane.heads.drain(..));
+            ids.append(&mut lane.tail);
+            lane.doom = (lane.loading > 0).then(|| Box::new(doom.clone()));
+            for Reverse(delayed) in std::mem::take(&mut lane.delayed) {
+                match delayed.job {
+                    Parked::Held(job) => jobs.push(job),
+                    Parked::Stored(id) => ids.push_back(id),
+                }
+            }
+        }
+        self.pending -= jobs.len();
+        self.held -= jobs.len();
+        if !ids.is_empty() {
+            self.doomed.push_back(Doomed { host, ids, doom, loading: 0 });
+            self.load_doomed();
+        }
+        jobs
+    }
+
+    fn load_doomed(&mut self) {
+        let (Some(store), Some(first)) = (&mut self.store, self.doomed.front_mut()) else { return };
+        if first.loading == 0 && !first.ids.is_empty() {
+            let ids: Vec<u32> = first.ids.drain(..DOOMED_BATCH.min(first.ids.len())).collect();
+            first.loading = ids.len();
+            store.load(first.host.0, DOOMED_LANE, ids);
+        }
     }
 
     /// What is queued in a lane, for the controller. Requests for robots.txt count in the first.
@@ -202,30 +447,17 @@ impl Frontier {
             Lane(0) => self.robots.get(&host).map_or(0, VecDeque::len),
             Lane(_) => 0,
         };
+        let short = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let jobs = self.hosts.get(host.0 as usize).and_then(|lanes| lanes.get(usize::from(lane.0)));
-        let Some(jobs) = jobs else {
-            return LaneQueue { ready: u32::try_from(robots).unwrap_or(u32::MAX), ..LaneQueue::EMPTY };
-        };
+        let Some(jobs) = jobs else { return LaneQueue { ready: short(robots), ..LaneQueue::EMPTY } };
         let walk = self.walk.as_ref().filter(|walk| walk.is_in(host, lane));
         let (kept, aside) = walk.map_or((0, 0), |walk| (walk.kept.len(), walk.delayed.len()));
         LaneQueue {
-            ready: u32::try_from(jobs.ready.len() + kept + robots).unwrap_or(u32::MAX),
-            delayed: u32::try_from(jobs.delayed.len() + aside).unwrap_or(u32::MAX),
+            ready: short(jobs.heads.len() + kept + robots),
+            delayed: short(jobs.delayed.len() + aside),
             due: jobs.delayed.peek().map_or(Mono::NEVER, |Reverse(delayed)| delayed.due),
+            stored: short(jobs.tail.len()).saturating_add(jobs.loading),
         }
-    }
-
-    /// Takes everything that is queued for a host.
-    pub fn drain(&mut self, host: HostId) -> Vec<Job> {
-        self.settle_walk(host);
-        let Some(lanes) = self.hosts.get_mut(host.0 as usize) else { return Vec::new() };
-        let mut jobs = Vec::new();
-        for lane in lanes.iter_mut() {
-            jobs.extend(lane.ready.drain(..));
-            jobs.extend(std::mem::take(&mut lane.delayed).into_iter().map(|Reverse(delayed)| delayed.job));
-        }
-        self.pending -= jobs.len();
-        jobs
     }
 
     /// Puts everything that is queued for a host into its first lane: its lanes are about to change.
@@ -233,9 +465,11 @@ impl Frontier {
         self.settle_walk(host);
         let Some([first, others @ ..]) = self.hosts.get_mut(host.0 as usize).map(Vec::as_mut_slice) else { return };
         for lane in others {
-            first.ready.append(&mut lane.ready);
+            first.heads.append(&mut lane.heads);
+            first.tail.append(&mut lane.tail);
             first.delayed.append(&mut lane.delayed);
         }
+        self.refill(host, Lane(0));
     }
 
     /// Begins a walk through everything that is queued, from the start.
@@ -265,21 +499,20 @@ impl Frontier {
             let host = HostId(u32::try_from(walk.host).unwrap_or(u32::MAX));
             let mut left = walk.left.unwrap_or_else(|| {
                 walk.delayed = std::mem::take(&mut lane.delayed).into_vec();
-                lane.ready.len()
+                lane.heads.len()
             });
             let before = step.removed.len();
             while left > 0 && budget > 0 {
                 (left, budget) = (left - 1, budget - 1);
-                let Some(job) = lane.ready.pop_front() else { break };
+                let Some(job) = lane.heads.pop_front() else { break };
                 if matches(&job) { step.removed.push((host, job)) } else { walk.kept.push_back(job) }
             }
             while budget > 0 && left == 0 {
                 let Some(Reverse(delayed)) = walk.delayed.pop() else { break };
                 budget -= 1;
-                if matches(&delayed.job) {
-                    step.removed.push((host, delayed.job));
-                } else {
-                    lane.delayed.push(Reverse(delayed));
+                match delayed.job {
+                    Parked::Held(job) if matches(&job) => step.removed.push((host, job)),
+                    _ => lane.delayed.push(Reverse(delayed)),
                 }
             }
             let done = left == 0 && walk.delayed.is_empty();
@@ -288,14 +521,18 @@ impl Frontier {
                 step.touched.push((host, Lane(u8::try_from(walk.lane).unwrap_or(u8::MAX))));
             }
             if done {
-                walk.kept.append(&mut lane.ready);
-                lane.ready = std::mem::take(&mut walk.kept);
+                walk.kept.append(&mut lane.heads);
+                lane.heads = std::mem::take(&mut walk.kept);
                 (walk.lane, walk.left) = (walk.lane + 1, None);
                 budget = budget.saturating_sub(1);
             }
         }
         self.pending -= step.removed.len();
+        self.held -= step.removed.len();
         self.walk = (!step.over).then_some(walk);
+        for (host, lane) in &step.touched {
+            self.refill(*host, *lane);
+        }
         step
     }
 
@@ -306,8 +543,8 @@ impl Frontier {
         let lane = Lane(u8::try_from(walk.lane).unwrap_or(u8::MAX));
         if walk.left.take().is_some() {
             let jobs = self.lane(host, lane);
-            kept.append(&mut jobs.ready);
-            jobs.ready = kept;
+            kept.append(&mut jobs.heads);
+            jobs.heads = kept;
             jobs.delayed.extend(delayed);
         }
     }
@@ -332,6 +569,11 @@ impl Frontier {
         self.pending < PENDING_MAX
     }
 
+    /// Whether the store's disk keeps up: if not, nothing more is granted and no input is read.
+    pub fn keeps_up(&self) -> bool {
+        self.store.as_ref().is_none_or(|store| !store.is_full())
+    }
+
     fn lane(&mut self, host: HostId, lane: Lane) -> &mut LaneJobs {
         let (host, lane) = (host.0 as usize, usize::from(lane.0));
         if self.hosts.len() <= host {
@@ -339,6 +581,7 @@ impl Frontier {
         }
         let lanes = &mut self.hosts[host];
         if lanes.len() <= lane {
+            lanes.reserve_exact(lane + 1 - lanes.len());
             lanes.resize_with(lane + 1, LaneJobs::default);
         }
         &mut lanes[lane]
@@ -363,7 +606,10 @@ mod tests {
         frontier.push(host, lane, job(1, 0));
         frontier.push(host, lane, job(2, 0));
         frontier.push_delayed(host, lane, job(9, 10));
-        assert_eq!(frontier.queue(host, lane), LaneQueue { ready: 2, delayed: 1, due: Mono::from_nanos(10) });
+        assert_eq!(
+            frontier.queue(host, lane),
+            LaneQueue { ready: 2, delayed: 1, due: Mono::from_nanos(10), stored: 0 }
+        );
         let order: Vec<_> = [5, 20, 20, 20]
             .into_iter()
             .map(|now| frontier.pop(Mono::from_nanos(now), host, lane).map(|job| job.url.to_string()))
@@ -465,8 +711,8 @@ mod tests {
                 (gone, over) = (gone + step.removed.len() as u64, step.over);
             }
             prop_assert!(over);
-            let mut rest = frontier.drain(HostId(0));
-            rest.extend(frontier.drain(HostId(1)));
+            let mut rest = frontier.doom(HostId(0), Doom::Skipped(String::new()));
+            rest.extend(frontier.doom(HostId(1), Doom::Skipped(String::new())));
             prop_assert!(!rest.iter().any(matches));
             prop_assert_eq!(rest.len() as u64 + gone, begin + next - 1_000_000);
             prop_assert_eq!(frontier.pending(), 0);
@@ -480,7 +726,7 @@ mod tests {
         frontier.push(HostId(0), Lane(2), job(2, 0));
         frontier.push_delayed(HostId(0), Lane(1), job(3, 9));
         frontier.push(HostId(1), Lane(0), job(4, 0));
-        assert_eq!(frontier.drain(HostId(0)).len(), 3);
+        assert_eq!(frontier.doom(HostId(0), Doom::Skipped(String::new())).len(), 3);
         assert_eq!(frontier.pending(), 1);
     }
 }

@@ -84,7 +84,7 @@ impl Hosts {
             return Some(*host);
         }
         let key = host_key(url);
-        if self.is_full() {
+        if !self.has_room() {
             return None;
         }
         let rule = config.rule_for(key.as_str()).and_then(|rule| u16::try_from(rule).ok());
@@ -94,14 +94,32 @@ impl Hosts {
         Some(host)
     }
 
+    /// Takes up a host that another process knew, by the text of its key; hosts come in the order of their numbers.
+    pub fn restore(&mut self, key: &str, schemes: [bool; 2], config: &Config, add: impl FnOnce(PolicyId) -> HostId) {
+        let rule = config.rule_for(key).and_then(|rule| u16::try_from(rule).ok());
+        let host = add(policy_of(rule));
+        self.names.push(HostName { name: Clean::new(key), rule, requests: 0, schemes });
+        self.by_key.insert(HostKey::persisted(key), host);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there may be more.
+    pub fn has_room(&self) -> bool {
+        self.names.len() < HOSTS_MAX
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// The host of `url`, if it is known.
     pub fn find(&self, url: &Url) -> Option<HostId> {
         self.by_key.get(&*host_text(url)).copied()
-    }
-
-    /// Whether no further host can be made known.
-    pub fn is_full(&self) -> bool {
-        self.names.len() >= HOSTS_MAX
     }
 
     /// The lane of `url` inside its host.

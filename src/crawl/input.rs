@@ -91,9 +91,16 @@ pub type Batch = Vec<InputItem>;
 pub struct InputStream {
     batches: mpsc::Receiver<Batch>,
     reader: Option<JoinHandle<()>>,
+    /// There is something to read.
+    named: bool,
 }
 
 impl InputStream {
+    /// Whether it has sources at all: a run may be resumed without naming its inputs again.
+    pub fn is_named(&self) -> bool {
+        self.named
+    }
+
     /// The next batch; `None` when everything was read. Safe to drop half-way, as in `select!`.
     pub async fn recv(&mut self) -> Option<Batch> {
         if let Some(batch) = self.batches.recv().await {
@@ -131,6 +138,7 @@ pub fn spawn(sources: Vec<Source>) -> Result<InputStream, InputError> {
         });
     }
     let (sender, batches) = mpsc::channel(BATCHES_MAX);
+    let named = !opened.is_empty();
     let read = move || {
         let mut out = Out { batch: Vec::new(), parser: SerialParser::default(), sender };
         for source in opened {
@@ -146,7 +154,7 @@ pub fn spawn(sources: Vec<Source>) -> Result<InputStream, InputError> {
         let _ = out.flush();
     };
     let reader = std::thread::Builder::new().name("input".into()).spawn(read).map_err(InputError::Thread)?;
-    Ok(InputStream { batches, reader: Some(reader) })
+    Ok(InputStream { batches, reader: Some(reader), named })
 }
 
 enum Opened {

@@ -6,6 +6,7 @@ use url::Url;
 
 use super::address::Authority;
 use crate::control::{Mono, RequestKind};
+use crate::store::{StoredHop, StoredUrl, UrlId};
 
 /// Redirect hops of one URL.
 pub const HOPS_MAX: u8 = 10;
@@ -15,6 +16,8 @@ pub const UNPROCESSED_MAX: u8 = 5;
 /// One URL to fetch. Small for a plain page; everything else is boxed.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// Which URL of the crawl it stands for.
+    pub id: UrlId,
     /// Where.
     pub url: Box<str>,
     /// Since when it could be sent.
@@ -51,7 +54,33 @@ pub struct More {
 impl Job {
     /// A page of the crawl.
     pub fn page(url: &Url, due: Mono) -> Self {
-        Self { url: url.as_str().into(), due, failures: 0, unprocessed: 0, depth: 0, run: 0, more: None }
+        let url = url.as_str().into();
+        Self { id: UrlId::NONE, url, due, failures: 0, unprocessed: 0, depth: 0, run: 0, more: None }
+    }
+
+    /// A URL that was read back from the store.
+    pub fn stored(stored: StoredUrl) -> Self {
+        let StoredUrl { id, url, depth, run, kind, failures, unprocessed, due, hop } = stored;
+        let more = |kind, root: &str, hop: &StoredHop| More {
+            kind,
+            root: root.into(),
+            hops: hop.hops,
+            chain: hop.chain.clone(),
+            cookies: hop.cookies,
+            authority: None,
+        };
+        let more = match (kind, &hop) {
+            (RequestKind::Sitemap, hop) => Some(more(kind, &url, hop.as_ref().unwrap_or(&StoredHop::default()))),
+            (_, Some(hop)) => Some(more(RequestKind::Redirect, &url, hop)),
+            (_, None) => None,
+        };
+        let url = hop.map_or(url, |hop| hop.url);
+        Self { id, url, due, failures, unprocessed, depth, run, more: more.map(Box::new) }
+    }
+
+    /// The same URL of the crawl, with its number in the store.
+    pub fn numbered(self, id: UrlId) -> Self {
+        Self { id, ..self }
     }
 
     /// The robots.txt of `authority`.
@@ -118,7 +147,13 @@ impl Job {
             return Err(HopError::Loop);
         }
         more.hops += 1;
-        Ok(Self { depth: self.depth, run: self.run, more: Some(Box::new(more)), ..Self::page(target, due) })
+        Ok(Self {
+            id: self.id,
+            depth: self.depth,
+            run: self.run,
+            more: Some(Box::new(more)),
+            ..Self::page(target, due)
+        })
     }
 }
 

@@ -32,6 +32,22 @@ pub trait Disk: Send {
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
     /// Returns when the names in `dir` are on the medium.
     fn sync_dir(&mut self, dir: &Path) -> io::Result<()>;
+    /// Bytes that are free where `dir` is; `None` = it is not known.
+    fn room(&mut self, dir: &Path) -> Option<u64> {
+        let _ = dir;
+        None
+    }
+}
+
+/// The machine's file system for one of the layers that write: `journal` or `store`. In debug builds a test may ask
+/// for the process to be aborted at any operation of a layer, see [`crash`].
+pub fn disk_for(layer: &'static str) -> Box<dyn Disk> {
+    #[cfg(debug_assertions)]
+    if let Some(disk) = crash::CrashingDisk::asked_for(layer) {
+        return Box::new(disk);
+    }
+    let _ = layer;
+    Box::new(SystemDisk)
 }
 
 /// The machine's own file system.
@@ -57,6 +73,12 @@ impl Disk for SystemDisk {
 
     fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
+    }
+
+    fn room(&mut self, dir: &Path) -> Option<u64> {
+        let found = rustix::fs::statvfs(dir).ok()?;
+        // A file system without blocks (some that are not on a disk) tells nothing.
+        (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
     }
 }
 
@@ -85,3 +107,7 @@ impl DiskFile for SystemFile {
         self.0.sync_data()
     }
 }
+
+/// Crashes that tests of the whole program ask for; debug builds alone have them.
+#[cfg(debug_assertions)]
+pub mod crash;

@@ -308,8 +308,12 @@ impl Tally {
     pub(super) fn event(&mut self, event: &EventRecord) {
         let Some(what) = event.what.known() else { return };
         if matches!(what, What::Start | What::ResumeRun) {
-            // Monotonic time begins anew; what was held by the last run's clock ended with it.
-            self.end_holds(self.now.map(|(mono, _)| mono));
+            let goes_on = event.mono.zip(self.now).is_some_and(|(mono, (last, _))| mono >= last);
+            if what == What::Start || !goes_on {
+                // Monotonic time begins anew; what was held by the last run's clock ended with it. (It ended at a stop,
+                // too; a run that was killed goes on with its clock and its holds.)
+                self.end_holds(self.now.map(|(mono, _)| mono));
+            }
             self.stopped = false;
         }
         if let Some(mono) = event.mono {
@@ -344,7 +348,10 @@ impl Tally {
     fn count_urls(&mut self, what: What, after: &Value) {
         let summary = &mut self.summary;
         match (what, after) {
-            (What::Progress | What::Stop, Value::Counts { urls_done, urls_failed, urls_pending, urls_skipped }) => {
+            (
+                What::Progress | What::Stop | What::ResumeRun | What::Retry,
+                Value::Counts { urls_done, urls_failed, urls_pending, urls_skipped },
+            ) => {
                 summary.urls_done = *urls_done;
                 summary.urls_failed = *urls_failed;
                 summary.urls_pending = *urls_pending;
@@ -485,6 +492,7 @@ pub fn act_word(what: What) -> &'static str {
         What::Exclude => "exclude",
         What::Allow => "allow",
         What::Concurrency => "concurrency",
+        What::Retry => "retry",
         What::Reload => "reload",
         _ => "other",
     }

@@ -5,8 +5,10 @@
 //! the engine, which grants nothing while [`Journal::backlog`] is at [`BACKLOG_MAX`](super::BACKLOG_MAX) or the journal is
 //! blocked. A disk that cannot be written to is tried again each second until it can.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+mod tail;
+
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,11 +19,14 @@ use tokio::sync::watch;
 use super::disk::{Disk, SystemDisk};
 use super::encode::{self, CsvRows, RowText};
 use super::log_file::{LogFile, UNSYNCED_MAX};
+use super::place::Place;
 use super::record::{Event, JournalHealth, RequestRow};
-use super::{EVENTS_FILE, REQUESTS_FILE, lines, rotated_name, rotated_number};
+use super::{EVENTS_FILE, REQUESTS_FILE, rotated_name};
 use crate::clock::Clock;
 use crate::control::Mono;
 use crate::text::Clean;
+pub(crate) use tail::cut_torn_tail;
+use tail::{begins_with, last_seq, next_rotated};
 
 /// Records that are waited for no longer: so many are written at once, without waiting for the group.
 const GROUP_MAX: usize = 4_096;
@@ -37,6 +42,8 @@ pub struct JournalOptions {
     pub sync_every: Duration,
     /// `requests.csv` is rotated when it has reached so many bytes; it passes that by one group at most.
     pub rotate_at: u64,
+    /// Wire requests that stand in the folder's files already.
+    pub rows: u64,
 }
 
 impl Default for JournalOptions {
@@ -46,6 +53,7 @@ impl Default for JournalOptions {
             retry: Duration::from_secs(1),
             sync_every: Duration::from_secs(5),
             rotate_at: 1 << 30,
+            rows: 0,
         }
     }
 }
@@ -85,7 +93,7 @@ struct Shared {
     queue: Mutex<Queue>,
     /// Wakes the writer.
     filled: Condvar,
-    /// Wakes whoever waits for the end.
+    /// Wakes whoever waits for a sync or for the end.
     ended: Condvar,
     /// Records handed over and not yet written.
     waiting: AtomicUsize,
@@ -98,6 +106,12 @@ struct Queue {
     /// Nobody waits any longer: give up instead of trying again.
     abandoned: bool,
     ended: bool,
+    /// How often somebody asked for everything to be on the medium, and up to which of these it is.
+    syncs_asked: u64,
+    syncs_done: u64,
+    /// Why nothing can be written now.
+    blocked: Option<Clean>,
+    place: Place,
 }
 
 impl Shared {
@@ -136,6 +150,11 @@ impl Journal {
             .spawn(move || Ending(writer).0.run())
             .map_err(JournalError::Thread)?;
         Ok(Self { shared, buffer: Vec::new(), health, closed: false })
+    }
+
+    /// Has the store wait for this journal: a URL is done only after its rows are on the medium.
+    pub fn barrier(&self) -> JournalBarrier {
+        JournalBarrier { shared: Arc::clone(&self.shared), place: Place::default() }
     }
 
     /// Buffers a wire request.
@@ -224,6 +243,37 @@ impl Drop for Journal {
     }
 }
 
+/// The journal as what a transaction of the store waits for.
+pub struct JournalBarrier {
+    shared: Arc<Shared>,
+    place: Place,
+}
+
+impl crate::store::Barrier for JournalBarrier {
+    fn name(&self) -> &'static str {
+        super::place::BARRIER
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut queue = self.shared.lock();
+        queue.syncs_asked += 1;
+        let asked = queue.syncs_asked;
+        self.shared.filled.notify_one();
+        let waiting = |queue: &mut Queue| queue.syncs_done < asked && !queue.ended && queue.blocked.is_none();
+        let queue = self.shared.ended.wait_while(queue, waiting).unwrap_or_else(PoisonError::into_inner);
+        if queue.syncs_done >= asked {
+            self.place = queue.place.clone();
+            return Ok(());
+        }
+        let why = queue.blocked.clone().unwrap_or_else(|| Clean::new("the journal's writer has ended"));
+        Err(io::Error::other(why.as_str().to_owned()))
+    }
+
+    fn place(&self) -> String {
+        self.place.to_text()
+    }
+}
+
 /// The thread's side.
 struct Writer {
     shared: Arc<Shared>,
@@ -238,6 +288,8 @@ struct Writer {
     /// A failed rotation is tried again when the file has grown to this.
     rotate_at: u64,
     last_sync: Mono,
+    /// Wire requests written so far, by earlier processes too.
+    rows: u64,
     health: watch::Sender<JournalHealth>,
 }
 
@@ -250,6 +302,7 @@ impl Drop for Ending {
             self.0.publish(Some(Clean::new("the journal's writer has ended")));
         }
         self.0.shared.lock().ended = true;
+        self.0.shared.ended.notify_all();
         self.0.shared.ended.notify_all();
     }
 }
@@ -297,6 +350,7 @@ impl Writer {
             shared,
             dir: dir.to_path_buf(),
             last_sync: clock.now(),
+            rows: options.rows,
             clock,
             disk,
             rotate_at: options.rotate_at,
@@ -313,10 +367,10 @@ impl Writer {
     fn run(&mut self) {
         let mut records = Vec::new();
         loop {
-            let closing = self.take(&mut records);
+            let (closing, asked) = self.take(&mut records);
             let count = records.len();
             self.encode(&mut records);
-            while let Err(reason) = self.settle(closing) {
+            while let Err(reason) = self.settle(closing || asked.is_some()) {
                 self.publish(Some(reason));
                 if !self.wait_for_retry() {
                     return;
@@ -324,6 +378,13 @@ impl Writer {
             }
             self.shared.waiting.fetch_sub(count, Ordering::AcqRel);
             self.publish(None);
+            if let Some(asked) = asked {
+                let mut queue = self.shared.lock();
+                queue.syncs_done = asked;
+                queue.place = self.place();
+                drop(queue);
+                self.shared.ended.notify_all();
+            }
             if closing && count == 0 {
                 return;
             }
@@ -331,10 +392,12 @@ impl Writer {
     }
 
     /// Waits for records, gathers a group, takes it into `records`, which is empty: what it has room for is what the
-    /// next group gathers in. Still empty when it is time to sync, or to end; whether it is that.
-    fn take(&mut self, records: &mut Vec<Record>) -> bool {
-        let idle = |queue: &mut Queue| queue.records.is_empty() && !queue.closing;
-        let gathering = |queue: &mut Queue| queue.records.len() < GROUP_MAX && !queue.closing;
+    /// next group gathers in. Still empty when it is time to sync, or to end; whether it is that, and the sync that
+    /// somebody waits for.
+    fn take(&mut self, records: &mut Vec<Record>) -> (bool, Option<u64>) {
+        let is_asked = |queue: &Queue| queue.syncs_asked > queue.syncs_done;
+        let idle = |queue: &mut Queue| queue.records.is_empty() && !queue.closing && !is_asked(queue);
+        let gathering = |queue: &mut Queue| queue.records.len() < GROUP_MAX && !queue.closing && !is_asked(queue);
         let filled = &self.shared.filled;
         let mut queue = self.shared.lock();
         if self.requests.is_dirty() || self.events.is_dirty() {
@@ -350,7 +413,12 @@ impl Writer {
         // A backlog leaves no room behind that a group does not need.
         records.shrink_to(2 * GROUP_MAX);
         std::mem::swap(&mut queue.records, records);
-        queue.closing
+        (queue.closing, is_asked(&queue).then_some(queue.syncs_asked))
+    }
+
+    /// How far the files are.
+    fn place(&self) -> Place {
+        Place { file: self.next_rotated, requests: self.requests.size(), rows: self.rows, events: self.events.size() }
     }
 
     /// Puts records into their files' buffers.
@@ -359,7 +427,10 @@ impl Writer {
         for record in records.drain(..) {
             // Writing into memory fails only if a record cannot be put into words, which plain data always can.
             let encoded = match record {
-                Record::Request(row) => rows.row(RowText::from(&row)),
+                Record::Request(row) => {
+                    self.rows += 1;
+                    rows.row(RowText::from(&row))
+                }
                 Record::Event(event) => {
                     self.next_seq += 1;
                     encode::event_line(events, &event, self.next_seq - 1)
@@ -419,6 +490,14 @@ impl Writer {
     }
 
     fn publish(&self, blocked: Option<Clean>) {
+        let mut queue = self.shared.lock();
+        let changed = queue.blocked != blocked;
+        queue.blocked.clone_from(&blocked);
+        drop(queue);
+        if changed {
+            // Whoever waits for a sync hears that it will not come.
+            self.shared.ended.notify_all();
+        }
         self.health.send_replace(JournalHealth {
             backlog: self.shared.waiting.load(Ordering::Acquire),
             bytes: self.requests.appended().saturating_add(self.events.appended()),
@@ -448,85 +527,4 @@ pub(crate) fn blocked_reason(path: &Path, error: &io::Error) -> Clean {
         _ => "the crawl goes on when it can be written",
     };
     Clean::new(format!("{name} cannot be written ({error}); {advice}"))
-}
-
-/// One more than the highest number of a rotated file in `dir`.
-fn next_rotated(dir: &Path) -> io::Result<u32> {
-    let mut next = 1;
-    for entry in fs::read_dir(dir)? {
-        if let Some(number) = entry?.file_name().to_str().and_then(rotated_number) {
-            next = next.max(number.saturating_add(1));
-        }
-    }
-    Ok(next)
-}
-
-/// Cuts off what follows the last line break, and returns the size then; 0 if there is no such file.
-pub(crate) fn cut_torn_tail(disk: &mut dyn Disk, path: &Path) -> io::Result<u64> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    };
-    let size = file.metadata()?.len();
-    let mut whole = size;
-    let mut chunk = vec![0; 64 << 10];
-    while whole > 0 {
-        let length = whole.min(chunk.len() as u64);
-        file.seek(SeekFrom::Start(whole - length))?;
-        let part = &mut chunk[..usize::try_from(length).unwrap_or(0)];
-        file.read_exact(part)?;
-        match part.iter().rposition(|byte| *byte == b'\n') {
-            Some(position) => {
-                whole = whole - length + position as u64 + 1;
-                break;
-            }
-            None => whole -= length,
-        }
-    }
-    if whole < size {
-        disk.open(path)?.cut(whole)?;
-    }
-    Ok(whole)
-}
-
-/// Whether the file begins with exactly these bytes.
-fn begins_with(path: &Path, bytes: &[u8]) -> io::Result<bool> {
-    let mut start = Vec::with_capacity(bytes.len());
-    File::open(path)?.take(bytes.len() as u64).read_to_end(&mut start)?;
-    Ok(start == bytes)
-}
-
-/// The highest number among the last events; 0 if there is none. Looks at the last megabytes, and at the whole
-/// file only if no line there has a number.
-fn last_seq(path: &Path) -> io::Result<u64> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    };
-    let size = file.metadata()?.len();
-    let tail = size.saturating_sub(2 * lines::LINE_MAX);
-    for start in [tail, 0] {
-        file.seek(SeekFrom::Start(start))?;
-        let mut reader = lines::Lines::new(io::BufReader::new(&mut file));
-        let mut highest = 0;
-        while let Some(line) = reader.advance()? {
-            if let lines::Line::Whole(text) = line
-                && let Ok(Numbered { seq }) = serde_json::from_slice(text)
-            {
-                highest = highest.max(seq);
-            }
-        }
-        if highest > 0 || start == 0 {
-            return Ok(highest);
-        }
-    }
-    Ok(0)
-}
-
-/// The one field of an event that the writer needs back.
-#[derive(serde::Deserialize)]
-struct Numbered {
-    seq: u64,
 }

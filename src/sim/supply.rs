@@ -73,7 +73,7 @@ impl Stock {
             }
         };
         let due = self.waiting.peek().map_or(Mono::NEVER, |Reverse((due, _))| *due);
-        LaneQueue { ready, delayed: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX), due }
+        LaneQueue { ready, delayed: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX), due, stored: 0 }
     }
 
     /// Takes a URL out; how often it has failed.

@@ -27,6 +27,7 @@ fn eager() -> JournalOptions {
         retry: Duration::from_millis(1),
         sync_every: Duration::ZERO,
         rotate_at: u64::MAX,
+        rows: 0,
     }
 }
 

@@ -105,6 +105,8 @@ impl World {
             clock: clock.clone(),
             // Its thread knows nothing of virtual time.
             journal: Journal::open(&run, SystemClock::shared()).expect("writable"),
+            store: crate::support::engine::store_in(&run),
+            loaded: None,
             archive: None,
             inputs: input::spawn(vec![Source::File(list)]).expect("readable"),
             requests: requests_in,
@@ -376,7 +378,7 @@ async fn a_long_queue_is_walked_through_while_others_are_served() {
 fn controller(settings: &Settings) -> Controller {
     let mut controller = Controller::new(settings.clone(), Box::new(NoJitter));
     let host = controller.add_host(PolicyId(0));
-    let queue = LaneQueue { ready: 1_000_000, delayed: 0, due: Mono::NEVER };
+    let queue = LaneQueue { ready: 1_000_000, ..LaneQueue::EMPTY };
     controller.set_queue(Mono::ZERO, host, Lane(0), queue);
     controller
 }

@@ -15,6 +15,8 @@ use crate::watch::{ActAnswer, Change, Phase};
 
 /// Files of URLs that wait to be read; a further one is refused.
 const FILES_MAX: usize = 16;
+/// Patterns that can be allowed while the crawl runs.
+const ALLOWS_MAX: usize = 64;
 
 impl Engine {
     /// Makes a change and answers it.
@@ -41,6 +43,7 @@ impl Engine {
         match change {
             Change::Note(text) => {
                 self.event(Who::Operator, None, What::Note, Value::None, Value::None, &text, None);
+                self.keep_note(text);
                 Ok(Some(String::from("noted in the journal")))
             }
             Change::Add(what) => self.add(&what).map(Some),
@@ -94,8 +97,8 @@ impl Engine {
 
     /// What matches is no trap: what is held back of it goes, and a domain of that name may have more hosts.
     fn allow(&mut self, pattern: &str) -> Result<String, String> {
-        if self.traps.allowed() >= EXCLUDES_MAX {
-            return Err(format!("not allowed: there are {EXCLUDES_MAX} patterns already"));
+        if self.traps.allowed() >= ALLOWS_MAX {
+            return Err(format!("not allowed: there are {ALLOWS_MAX} patterns already"));
         }
         let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
         let domains = self.scope.forgive(|domain| regex.is_match(domain));
@@ -146,6 +149,7 @@ mod tests {
     use crate::crawl::engine::{EngineParts, Looks};
     use crate::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
     use crate::journal::Journal;
+    use crate::store::Store;
     use crate::watch::{Focus, Recent, Request, Snapshot, Totals};
 
     /// A fetcher that is never asked: the crawl is halted.
@@ -186,6 +190,8 @@ mod tests {
             config: Arc::new(Config::parse("[politeness]\nrespect_robots = false", "t.toml").expect("valid")),
             fetch: Arc::new(Ready),
             clock: clock.clone(),
+            store: Store::begun_in(folder.path()),
+            loaded: None,
             journal: Journal::open(folder.path(), clock).expect("writable"),
             archive: None,
             inputs: input::spawn(urls.map(|url| Source::Url(url.to_owned())).into()).expect("readable"),
@@ -225,6 +231,8 @@ mod tests {
             config: Arc::new(Config::parse("[politeness]\nrespect_robots = false", "t.toml").expect("valid")),
             fetch: Arc::new(Nobody),
             clock: clock.clone(),
+            store: Store::begun_in(folder.path()),
+            loaded: None,
             journal: Journal::open(folder.path(), clock).expect("writable"),
             archive: None,
             inputs: input::spawn(sources).expect("readable"),

@@ -14,6 +14,7 @@ use crate::crawl::job::Job;
 use crate::crawl::links::{Found, Link};
 use crate::crawl::scope::NewHost;
 use crate::crawl::traps::{Candidate, Parked, Suspicion, Verdict};
+use crate::store::UrlId;
 use crate::text::Clean;
 
 /// Sitemap indexes inside of sitemap indexes.
@@ -129,7 +130,7 @@ impl Engine {
             Admission::New => {}
             Admission::Known => return None,
             Admission::Full => {
-                self.skip(None, url.as_str(), "too many URLs are known");
+                self.skip(UrlId::NONE, None, url.as_str(), "too many URLs are known");
                 return None;
             }
         }
@@ -137,9 +138,20 @@ impl Engine {
         if self.excluded_by(url).is_some() {
             return None;
         }
-        let host = self.found_host(url, on)?;
+        let plain = |now| match found {
+            As::Page { depth, .. } => Job { depth, ..Job::page(url, now) },
+            As::Sitemap { depth } => Job::sitemap(url, depth, now),
+        };
+        let Some(host) = self.found_host(url, on) else {
+            if !self.hosts.has_room() {
+                let id = self.frontier.enter(fingerprint, None, &plain(self.now));
+                self.skip(id, None, url.as_str(), "too many hosts");
+            }
+            return None;
+        };
         if self.is_spent(host) {
-            self.skip(Some(host), url.as_str(), super::SPENT);
+            let id = self.frontier.enter(fingerprint, Some(host), &plain(self.now));
+            self.skip(id, Some(host), url.as_str(), super::SPENT);
             return None;
         }
         let job = match found {
@@ -151,7 +163,8 @@ impl Engine {
         };
         self.hosts.note_scheme(host, url);
         let lane = self.hosts.lane(host, url, &self.config);
-        self.frontier.push(host, lane, job);
+        let id = self.frontier.enter(fingerprint, Some(host), &job);
+        self.frontier.push(host, lane, job.numbered(id));
         Some((host, lane))
     }
 
@@ -182,21 +195,34 @@ impl Engine {
         self.tell_held_back(host);
         let Ok(url) = Url::parse(&url) else { return };
         if self.is_spent(host) {
-            self.skip(Some(host), url.as_str(), super::SPENT);
+            self.skip_parked_url(host, url.as_str(), depth, super::SPENT);
             return;
         }
         self.hosts.note_scheme(host, &url);
         let lane = self.hosts.lane(host, &url, &self.config);
         let job = Job { depth, ..Job::page(&url, self.now) };
-        self.frontier.push(host, lane, job);
+        let id = self.frontier.enter(fingerprint(&url), Some(host), &job);
+        self.frontier.push(host, lane, job.numbered(id));
         self.sync(host, lane);
     }
 
     /// The crawl is done but for what nobody allowed.
     pub(super) fn skip_parked(&mut self) {
-        for Parked { url, host, .. } in self.traps.take(|_| true) {
-            self.skip(Some(host), &url, "held back as a trap, and not allowed until the end");
+        for Parked { url, host, depth } in self.traps.take(|_| true) {
+            self.skip_parked_url(host, &url, depth, "held back as a trap, and not allowed until the end");
         }
+    }
+
+    /// A URL that was held back has no number before this.
+    pub(super) fn skip_parked_url(&mut self, host: HostId, text: &str, depth: u32, why: &str) {
+        let id = match Url::parse(text) {
+            Ok(url) => {
+                let job = Job { depth, ..Job::page(&url, self.now) };
+                self.frontier.enter(fingerprint(&url), Some(host), &job)
+            }
+            Err(_) => UrlId::NONE,
+        };
+        self.skip(id, Some(host), text, why);
     }
 
     /// The host of a link, made known if its domain has room for one more.
@@ -205,7 +231,7 @@ impl Engine {
             return Some(host);
         }
         // Domains are counted as long as their hosts can be known: that bounds them.
-        if !self.hosts.is_full()
+        if self.hosts.has_room()
             && let NewHost::TooMany { domain, refused } = self.scope.meet(url, on)
         {
             if let Some(on) = on {
@@ -222,11 +248,7 @@ impl Engine {
             }
             return None;
         }
-        let host = self.host_of(url);
-        if host.is_none() {
-            self.skip(None, url.as_str(), "too many hosts");
-        }
-        host
+        self.host_of(url)
     }
 
     /// What a redirect means: one of the inputs is followed wherever it leads, a link as far as a link to its

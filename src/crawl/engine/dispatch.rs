@@ -10,9 +10,10 @@ use super::{Engine, SPENT};
 use crate::control::{Grant, HostId, Lane, Mono, RequestKind, Value, What, Who};
 use crate::crawl::address::Authority;
 use crate::crawl::exchange::{FetchRequest, Listener};
-use crate::crawl::frontier::Folded;
+use crate::crawl::frontier::{Doom, Folded};
 use crate::crawl::job::Job;
 use crate::crawl::robots::Decision;
+use crate::store::Fate;
 use crate::text::Clean;
 
 /// URLs that robots.txt forbids and one grant passes over, before other hosts get their turn.
@@ -132,7 +133,7 @@ impl Engine {
                 }
                 Decision::Deny { line, rule } => {
                     let why = format!("robots_denied: robots.txt line {line}: {rule}");
-                    self.skip(Some(host), job.root().to_owned().as_str(), &why);
+                    self.skip(job.id, Some(host), job.root(), &why);
                     self.recently.deny(host);
                 }
                 Decision::Fetch(robots_url) => {
@@ -160,7 +161,7 @@ impl Engine {
                     break;
                 }
                 Decision::Refused { why } => {
-                    self.skip(Some(host), job.root().to_owned().as_str(), &format!("address_refused: {why}"));
+                    self.skip(job.id, Some(host), job.root(), &format!("address_refused: {why}"));
                 }
             }
         }
@@ -215,8 +216,8 @@ impl Engine {
 
     /// Everything queued for a host is skipped.
     pub(super) fn skip_all(&mut self, host: HostId, why: &str) {
-        for job in self.frontier.drain(host) {
-            self.skip(Some(host), job.root(), why);
+        for job in self.frontier.doom(host, Doom::Skipped(why.to_owned())) {
+            self.skip(job.id, Some(host), job.root(), why);
         }
         self.release_robots(host, why);
         self.sync_all(host);
@@ -254,6 +255,7 @@ impl Engine {
         self.counts.failed += 1;
         let root = job.root().to_owned();
         let why = if *root == *job.url { why.to_owned() } else { format!("{why} (at {})", Clean::new(&*job.url)) };
+        self.frontier.end(job.id, Fate::Failed, &why);
         self.event(Who::System, host, What::UrlFailed, Value::None, Value::None, &why, Some(&root));
     }
 }

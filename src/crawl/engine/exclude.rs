@@ -53,7 +53,7 @@ impl Engine {
         let parked = self.traps.take(|parked| exclusion.of(&parked.url).is_some());
         for parked in &parked {
             let pattern = exclusion.of(&parked.url).map_or("", Regex::as_str);
-            self.skip(Some(parked.host), &parked.url, &format!("excluded by {pattern}"));
+            self.skip_parked_url(parked.host, &parked.url, parked.depth, &format!("excluded by {pattern}"));
             self.tell_held_back(parked.host);
         }
         for host in self.scope.excuse(|domain| exclusion.of(domain).is_some()) {
@@ -87,7 +87,7 @@ impl Engine {
         });
         let why: Vec<String> = why.collect();
         for ((host, job), why) in step.removed.iter().zip(why) {
-            self.skip(Some(*host), job.root(), &why);
+            self.skip(job.id, Some(*host), job.root(), &why);
         }
         for (host, lane) in step.touched {
             self.sync(host, lane);
@@ -107,7 +107,7 @@ impl Engine {
             Some(why)
         });
         match found {
-            Some(why) => self.skip(Some(host), job.root(), &why),
+            Some(why) => self.skip(job.id, Some(host), job.root(), &why),
             None => return false,
         }
         true

@@ -9,10 +9,12 @@ use crate::control::backoff::{self, NoJitter};
 use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, REFUSING, RequestKind, Value, Verdict, What, Who};
 use crate::crawl::address::{Authority, fingerprint};
 use crate::crawl::exchange::Reply;
+use crate::crawl::frontier::Doom;
 use crate::crawl::job::{Job, UNPROCESSED_MAX};
 use crate::crawl::worker::{Asked, Finished};
 use crate::journal::record::RequestRow;
 use crate::journal::timeline::bins::Code;
+use crate::store::Fate;
 use crate::text::Clean;
 use crate::watch::Recent;
 
@@ -232,22 +234,32 @@ impl Engine {
             next => next,
         };
         match next {
-            Next::Done => self.counts.done += 1,
+            Next::Done => {
+                self.counts.done += 1;
+                self.frontier.end(job.id, Fate::Done, "");
+            }
             Next::Failed(why) => self.fail(Some(host), &job, &why),
-            Next::Skipped(why) => self.skip(Some(host), job.root(), &why),
-            Next::Again | Next::Unprocessed => {
-                job.unprocessed = job.unprocessed.saturating_add(u8::from(matches!(next, Next::Unprocessed)));
+            Next::Skipped(why) => self.skip(job.id, Some(host), job.root(), &why),
+            Next::Again => {
                 job.due = now;
+                self.frontier.push_front(host, lane, job);
+            }
+            Next::Unprocessed => {
+                job.unprocessed = job.unprocessed.saturating_add(1);
+                job.due = now;
+                self.frontier.tried(host, &job);
                 self.frontier.push_front(host, lane, job);
             }
             Next::AgainLater => {
                 job.failures = job.failures.saturating_add(1);
                 job.due = now;
+                self.frontier.tried(host, &job);
                 self.frontier.push(host, lane, job);
             }
             Next::Retry => {
                 job.due = now.after(self.retry_delay(job.failures));
                 job.failures = job.failures.saturating_add(1);
+                self.frontier.tried(host, &job);
                 self.frontier.push_delayed(host, lane, job);
             }
             Next::Hop(hop, target) => self.enqueue_hop(&flight.url, *hop, &target),
@@ -265,11 +277,12 @@ impl Engine {
     fn enqueue_hop(&mut self, from: &url::Url, job: Job, target: &url::Url) {
         if let Some(pattern) = self.excluded_by(target) {
             let why = format!("it redirects to {}, excluded by {pattern}", Clean::new(target.as_str()));
-            self.skip(self.hosts.find(target), job.root(), &why);
+            self.skip(job.id, self.hosts.find(target), job.root(), &why);
             return;
         }
         if let Hop::Enough = self.judge_hop(from, &job, target) {
             self.counts.done += 1;
+            self.frontier.end(job.id, Fate::Done, "");
             return;
         }
         let Some(host) = self.host_of(target) else {
@@ -277,11 +290,12 @@ impl Engine {
             return;
         };
         if self.is_spent(host) {
-            self.skip(Some(host), job.root(), SPENT);
+            self.skip(job.id, Some(host), job.root(), SPENT);
             return;
         }
         self.hosts.note_scheme(host, target);
         let lane = self.hosts.lane(host, target, &self.config);
+        self.frontier.tried(host, &job);
         self.frontier.push_front(host, lane, job);
         self.sync(host, lane);
     }
@@ -364,28 +378,38 @@ impl Engine {
             self.give_up(host, why);
             return;
         }
-        for job in self.frontier.drain(host) {
-            let Ok(url) = url::Url::parse(&job.url) else { continue };
-            if Authority::of(&url) == *authority {
-                self.fail(Some(host), &job, &format!("{authority} given up: {why}"));
-            } else {
-                let lane = self.hosts.lane(host, &url, &self.config);
-                match job.due > self.now {
-                    true => self.frontier.push_delayed(host, lane, job),
-                    false => self.frontier.push(host, lane, job),
-                }
-            }
+        let doom = Doom::FailedAt(authority.clone(), format!("{authority} given up: {why}"));
+        for job in self.frontier.doom(host, doom.clone()) {
+            self.meet(host, job, &doom);
         }
         self.sync_all(host);
     }
 
+    /// A URL of a queue that is given up.
+    pub(super) fn meet(&mut self, host: HostId, job: Job, doom: &Doom) {
+        match doom {
+            Doom::Failed(why) => self.fail(Some(host), &job, why),
+            Doom::Skipped(why) => self.skip(job.id, Some(host), job.root(), why),
+            Doom::FailedAt(authority, why) => match url::Url::parse(&job.url) {
+                Ok(url) if Authority::of(&url) != *authority => {
+                    let lane = self.hosts.lane(host, &url, &self.config);
+                    match job.due > self.now {
+                        true => self.frontier.push_delayed(host, lane, job),
+                        false => self.frontier.push(host, lane, job),
+                    }
+                }
+                Ok(_) | Err(_) => self.fail(Some(host), &job, why),
+            },
+        }
+    }
+
     /// A host is given up: every URL that is queued for it is listed as failed.
     pub(super) fn give_up(&mut self, host: HostId, why: &str) {
-        let jobs = self.frontier.drain(host);
-        let count = Value::Number(jobs.len() as f64);
+        let count = Value::Number(self.controller.queued(host) as f64);
         self.event(Who::Controller, Some(host), What::GiveUp, count, Value::Number(0.0), why, None);
-        for job in jobs {
-            self.fail(Some(host), &job, &format!("host given up: {why}"));
+        let why = format!("host given up: {why}");
+        for job in self.frontier.doom(host, Doom::Failed(why.clone())) {
+            self.fail(Some(host), &job, &why);
         }
         self.release_robots(host, "it was given up");
         self.sync_all(host);

@@ -4,10 +4,11 @@ use url::Url;
 
 use super::{Engine, SPENT};
 use crate::control::{Command, HostId, Lane, Mono, Value, What, Who};
-use crate::crawl::address::{Authority, Userinfo, fingerprint};
+use crate::crawl::address::{Authority, Userinfo, fingerprint, host_text};
 use crate::crawl::frontier::Admission;
 use crate::crawl::input::{Batch, InputItem};
 use crate::crawl::job::Job;
+use crate::store::{Fate, UrlId};
 use crate::text::Clean;
 use crate::watch::{ActAnswer, Phase, Request};
 
@@ -20,13 +21,15 @@ impl Engine {
         self.inputs.is_some()
             && self.phase == Phase::Running
             && self.frontier.has_room()
+            && self.frontier.keeps_up()
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
     }
 
     /// Takes a batch of URLs; `None` = all inputs are read.
     pub(super) fn take_batch(&mut self, batch: Option<Batch>) {
         let Some(batch) = batch else {
-            self.inputs = self.more_inputs.pop_front();
+            let read = std::mem::replace(&mut self.inputs, self.more_inputs.pop_front());
+            self.persisted.inputs_read |= self.inputs.is_none() && read.is_some_and(|read| read.is_named());
             return;
         };
         for item in batch {
@@ -56,30 +59,34 @@ impl Engine {
     /// A URL enters the frontier, unless it is known, excluded or spent.
     pub(super) fn admit(&mut self, url: Url) {
         self.scope.give(&url);
-        match self.frontier.admit(fingerprint(&url)) {
+        let print = fingerprint(&url);
+        match self.frontier.admit(print) {
             Admission::New => {}
             Admission::Known => return,
             Admission::Full => {
-                self.skip(None, url.as_str(), "too many URLs are known");
+                self.skip(UrlId::NONE, None, url.as_str(), "too many URLs are known");
                 return;
             }
         }
-        let now = self.now;
+        let job = Job::page(&url, self.now);
         if let Some(pattern) = self.excluded_by(&url) {
-            self.skip(None, url.as_str(), &format!("excluded by {pattern}"));
+            let id = self.frontier.enter(print, None, &job);
+            self.skip(id, None, url.as_str(), &format!("excluded by {pattern}"));
             return;
         }
         let Some(host) = self.host_of(&url) else {
-            self.skip(None, url.as_str(), "too many hosts");
+            let id = self.frontier.enter(print, None, &job);
+            self.skip(id, None, url.as_str(), "too many hosts");
             return;
         };
+        let id = self.frontier.enter(print, Some(host), &job);
         if self.is_spent(host) {
-            self.skip(Some(host), url.as_str(), SPENT);
+            self.skip(id, Some(host), url.as_str(), SPENT);
             return;
         }
         self.hosts.note_scheme(host, &url);
         let lane = self.hosts.lane(host, &url, &self.config);
-        self.frontier.push(host, lane, Job::page(&url, now));
+        self.frontier.push(host, lane, job.numbered(id));
         self.sync(host, lane);
     }
 
@@ -92,8 +99,12 @@ impl Engine {
 
     /// The host of a URL, made known if it is new.
     pub(super) fn host_of(&mut self, url: &Url) -> Option<HostId> {
-        let controller = &mut self.controller;
-        self.hosts.find_or_add(url, &self.config, |policy| controller.add_host(policy))
+        let (known, controller) = (self.hosts.len(), &mut self.controller);
+        let host = self.hosts.find_or_add(url, &self.config, |policy| controller.add_host(policy))?;
+        if self.hosts.len() > known {
+            self.frontier.add_host(&host_text(url));
+        }
+        Some(host)
     }
 
     /// Whether a host has used up its `max_requests`.
@@ -109,8 +120,9 @@ impl Engine {
     }
 
     /// A URL is never sent.
-    pub(super) fn skip(&mut self, host: Option<HostId>, url: &str, why: &str) {
+    pub(super) fn skip(&mut self, id: UrlId, host: Option<HostId>, url: &str, why: &str) {
         self.counts.skipped += 1;
+        self.frontier.end(id, Fate::Skipped, why);
         self.event(Who::System, host, What::UrlSkipped, Value::None, Value::None, why, Some(url));
     }
 

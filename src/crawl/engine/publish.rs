@@ -12,6 +12,8 @@ use crate::journal::timeline::bins::{Bins, Key, Mark};
 use crate::text::Clean;
 use crate::watch::{HostRow, LOG_LINES_MAX, LogLine, Phase, Recent, Snapshot, Totals};
 
+/// Why a run that was resumed without its inputs is not done.
+const INPUTS_LEFT: &str = "no URL is left, but the inputs were not read to their end: name them again";
 /// Hosts whose concerns and lifetimes are looked at in one tick.
 const SWEEP_HOSTS: usize = 20_000;
 /// The watcher has so long to take the snapshot before the last one.
@@ -89,12 +91,22 @@ impl Engine {
             self.event(Who::System, None, What::Progress, Value::None, self.url_counts(), "", None);
         }
         self.journal.flush();
+        // The store makes sure itself that what was handed to the journal just now is on the medium first.
+        if self.commit_due() <= now {
+            self.commit(now);
+        }
     }
 
     pub(super) fn journal_start(&mut self) {
         let version = Value::Number(f64::from(FORMAT_VERSION));
         let why = format!("crawldeck {}", env!("CARGO_PKG_VERSION"));
-        self.event(Who::System, None, What::Start, Value::None, version, &why, None);
+        match self.persisted.resumed.take() {
+            Some(found) => {
+                let (counts, why) = (self.url_counts(), format!("{why}: {found}"));
+                self.event(Who::System, None, What::ResumeRun, Value::None, counts, &why, None);
+            }
+            None => self.event(Who::System, None, What::Start, Value::None, version, &why, None),
+        }
         self.journal.flush();
     }
 
@@ -104,6 +116,7 @@ impl Engine {
         let why = match (self.phase, self.frontier.pending()) {
             (Phase::Stopped, _) => "stopped",
             (_, 1..) if limit > 0 && self.sent >= limit => "max_requests is reached",
+            (_, 0) if self.inputs.is_none() && !self.persisted.inputs_read => INPUTS_LEFT,
             (_, 0) if self.inputs.is_none() => "done",
             (_, _) => "drained",
         };
@@ -135,28 +148,6 @@ impl Engine {
         for (host, why) in self.controller.take_given_up() {
             self.give_up(host, why);
         }
-    }
-
-    /// A journal or an archive that cannot be written stops granting, loudly, until it can.
-    pub(super) fn check_journal(&mut self, _now: Mono) {
-        let blocked = self.journal.health().blocked;
-        let (what, blocked) = match (&self.archive, blocked) {
-            (Some(archive), None) => ("archive", archive.health().blocked),
-            (_, blocked) => ("journal", blocked),
-        };
-        if blocked == self.stopped_because {
-            return;
-        }
-        let (before, after, why) = match &blocked {
-            Some(why) => {
-                ("granting", "stopped", format!("{what} cannot be written: {why}; no request goes out until it can"))
-            }
-            None => ("stopped", "granting", String::from("what stopped it can be written again")),
-        };
-        tracing::error!(%why, "{what}");
-        self.stopped_because = blocked;
-        let (before, after) = (Value::Text(before.to_owned()), Value::Text(after.to_owned()));
-        self.event(Who::System, None, What::System, before, after, &why, None);
     }
 
     /// Whether a watcher would see something new.

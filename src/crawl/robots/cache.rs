@@ -18,6 +18,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::matching::Target;
@@ -112,6 +113,8 @@ pub struct Robots {
     lax: BTreeMap<u64, Authority>,
     strict: BTreeMap<u64, Authority>,
     tick: u64,
+    /// Settled since they were last taken to be saved; an authority may stand here twice.
+    unsaved: Vec<Authority>,
     /// Bytes of the settled entries: all that are not in flight.
     bytes: usize,
     entries_max: usize,
@@ -130,6 +133,21 @@ struct Entry {
     last_used: u64,
     /// Its place in `lax` or `strict`, and what it counts for in `bytes`; `None` while in flight.
     place: Option<(u64, usize)>,
+}
+
+/// What is persisted of an entry: the copy with its age, and when to ask again.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SavedRobots {
+    until: Mono,
+    #[serde(default)]
+    copy: Option<GoodCopy>,
+    /// The address is refused, and why.
+    #[serde(default)]
+    refused: Option<Clean>,
+    #[serde(default)]
+    tries: u32,
+    #[serde(default)]
+    answered: bool,
 }
 
 #[derive(Debug, Default)]
@@ -154,7 +172,7 @@ enum State {
     },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct GoodCopy {
     rules: Rules,
     fetched: Mono,
@@ -180,6 +198,7 @@ impl Robots {
             lax: BTreeMap::new(),
             strict: BTreeMap::new(),
             tick: 0,
+            unsaved: Vec::new(),
             bytes: 0,
             entries_max: entries,
             bytes_max: bytes,
@@ -268,6 +287,43 @@ impl Robots {
         };
         let copy = entry.copy.as_ref().map(|copy| (copy.fetched, copy.rules.group, copy.rules.len()));
         Some(RobotsView { authority: Clean::new(authority.as_str()), state, copy })
+    }
+
+    /// Authorities whose entries have changed since the last call.
+    pub fn take_unsaved(&mut self) -> Vec<Authority> {
+        std::mem::take(&mut self.unsaved)
+    }
+
+    /// Whether [`Self::take_unsaved`] has any.
+    pub fn has_unsaved(&self) -> bool {
+        !self.unsaved.is_empty()
+    }
+
+    /// What is to be persisted of an authority; `None` while it is in flight or nothing is known.
+    pub fn saved(&self, authority: &Authority) -> Option<SavedRobots> {
+        let entry = self.entries.get(authority)?;
+        let (until, refused) = match &entry.state {
+            State::New | State::InFlight { .. } => return None,
+            State::Known { until } | State::Failed { until } => (*until, None),
+            State::Refused { until, why } => (*until, Some(why.clone())),
+        };
+        Some(SavedRobots { until, copy: entry.copy.clone(), refused, tries: entry.tries, answered: entry.answered })
+    }
+
+    /// Takes up what was persisted of an authority, with its age; false if it is of no use.
+    pub fn restore(&mut self, now: Mono, authority: &str, saved: &[u8]) -> bool {
+        let Ok(saved) = serde_json::from_slice::<SavedRobots>(saved) else { return false };
+        let Some(authority) = url::Url::parse(authority).ok().map(|url| Authority::of(&url)) else { return false };
+        let SavedRobots { until, copy, refused, tries, answered } = saved;
+        let until = until.min(now.after(TTL_MAX.max(self.backoff.retry_after_max)));
+        let state = match (refused, tries) {
+            (Some(why), _) => State::Refused { until, why },
+            (None, 0) => State::Known { until },
+            (None, _) => State::Failed { until },
+        };
+        let copy = copy.map(|copy| GoodCopy { fetched: copy.fetched.min(now), ..copy });
+        self.place(&authority, Entry { state, copy, tries, answered, last_used: 0, place: None });
+        true
     }
 
     /// Entries, those in flight included.
@@ -366,7 +422,12 @@ impl Robots {
     }
 
     /// Puts an entry back, counted and evictable, and makes room.
-    fn settle(&mut self, authority: &Authority, mut entry: Entry) {
+    fn settle(&mut self, authority: &Authority, entry: Entry) {
+        self.unsaved.push(authority.clone());
+        self.place(authority, entry);
+    }
+
+    fn place(&mut self, authority: &Authority, mut entry: Entry) {
         self.tick += 1;
         let rules = entry.copy.as_ref().map(|copy| &copy.rules);
         let bytes = ENTRY_BYTES + authority.as_str().len() + rules.map_or(0, Rules::bytes);

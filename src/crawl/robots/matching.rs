@@ -8,6 +8,7 @@
 //! There is no regex and no backtracking: literal pieces are searched from left to right, each with a linear
 //! search, so a match takes O(path + pattern) whatever the pattern is.
 
+use serde::{Deserialize, Serialize};
 use url::{Position, Url};
 
 use crate::crawl::address::{hex_pair, is_unreserved, push_encoded};
@@ -42,7 +43,7 @@ impl Target {
 }
 
 /// A pattern of an Allow or Disallow line.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pattern {
     text: Box<str>,
     anchored: bool,

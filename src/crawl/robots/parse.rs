@@ -8,6 +8,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::matching::{Pattern, Target};
 use crate::text::Clean;
 use crate::watch::RobotsGroup;
@@ -20,7 +22,7 @@ pub const SITEMAPS_MAX: usize = 1_000;
 const CRAWL_DELAY_MAX: f64 = u32::MAX as f64;
 
 /// The rules for this crawler.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Rules {
     /// The most specific first; of equally long ones an Allow first.
     rules: Vec<Rule>,
@@ -34,7 +36,7 @@ pub struct Rules {
     pub group: RobotsGroup,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Rule {
     pattern: Pattern,
     line: u32,

@@ -247,6 +247,30 @@ impl Child {
         self.err.text()
     }
 
+    /// Waits until it has ended by itself or the time is over; whether it has.
+    pub(crate) fn ends_within(&mut self, time: Duration) -> bool {
+        self.gone = self.gone || self.exit.recv_timeout(time).is_ok();
+        self.gone
+    }
+
+    /// Kills it, as a machine without memory would, and waits until it is gone.
+    pub(crate) fn kill(mut self) {
+        if !self.gone {
+            let _ = kill_process(self.pid, Signal::KILL);
+            self.gone = self.exit.recv_timeout(PATIENCE).is_ok();
+        }
+    }
+
+    /// Waits for its end, also by a signal: its exit code, and what it said.
+    #[track_caller]
+    pub(crate) fn end_anyhow(mut self) -> Ended {
+        let Ok(status) = self.exit.recv_timeout(PATIENCE) else {
+            panic!("it does not end; stderr: {}", self.err.text());
+        };
+        self.gone = true;
+        Ended { code: status.code(), out: self.out.end(), err: self.err.end() }
+    }
+
     /// Waits for its end.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ended {

@@ -20,6 +20,8 @@ pub(crate) struct Faults {
     pub(crate) torn: AtomicBool,
     /// Everything fails, as on a full disk.
     pub(crate) full: AtomicBool,
+    /// Bytes that are free; 0 = not told.
+    pub(crate) room: AtomicU64,
 }
 
 impl Faults {
@@ -59,6 +61,10 @@ impl Disk for FailingDisk {
     fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         // As with files, it is not really synced.
         self.0.check().map(|()| assert!(dir.is_dir()))
+    }
+
+    fn room(&mut self, _: &Path) -> Option<u64> {
+        Some(self.0.room.load(Ordering::SeqCst)).filter(|room| *room > 0)
     }
 }
 

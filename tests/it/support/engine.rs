@@ -11,18 +11,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crawldeck::archive::{Archive, ArchiveOptions, Keep, Room};
-use crawldeck::clock::SystemClock;
+use crawldeck::clock::{Clock as _, SystemClock};
 use crawldeck::config::{Config, HostRule, Resolved};
 use crawldeck::control::{Command, HostId, HostView, Outcome, Policy, RequestKind, Value, What};
 use crawldeck::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crawldeck::crawl::exchange::Fetch;
 use crawldeck::crawl::fetcher::{FetcherOptions, HttpFetcher};
 use crawldeck::crawl::input::{self, Source};
+use crawldeck::crawl::resume::resume;
 use crawldeck::journal::disk::{Disk, SystemDisk};
 use crawldeck::journal::reader::{EventRecord, RequestRecord, Word};
 use crawldeck::journal::run_folder::RunFolder;
 use crawldeck::journal::summary::{Summary, summarise};
 use crawldeck::journal::{EVENTS_FILE, Journal, JournalOptions, REQUESTS_FILE};
+use crawldeck::store::load::Loaded;
+use crawldeck::store::{Barrier, Store, StoreOptions};
 use crawldeck::watch::{ActAnswer, Change, REQUESTS_MAX, Request, Snapshot, Totals};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -44,9 +47,17 @@ pub(crate) struct Crawl {
     lists: Vec<Source>,
     fetch: Option<Arc<dyn Fetch>>,
     disk: Box<dyn Disk>,
+    store_disk: Box<dyn Disk>,
+    folder: Option<tempfile::TempDir>,
     looked_at: bool,
     keep: Keep,
     archive_disk: Box<dyn Disk>,
+}
+
+/// A store of a crawl that begins, in the run folder `dir`.
+pub(crate) fn store_in(dir: &Path) -> Store {
+    let (disk, options) = (Box::new(SystemDisk), StoreOptions::default());
+    Store::start(dir, &mut Loaded::default(), Vec::new(), disk, options).expect("a store")
 }
 
 impl Crawl {
@@ -66,6 +77,8 @@ impl Crawl {
             lists: Vec::new(),
             fetch: None,
             disk: Box::new(SystemDisk),
+            store_disk: Box::new(SystemDisk),
+            folder: None,
             looked_at: true,
             keep: Keep::default(),
             archive_disk: Box::new(SystemDisk),
@@ -140,6 +153,16 @@ impl Crawl {
         self.disk = disk;
     }
 
+    /// Another disk for the store.
+    pub(crate) fn store_disk(&mut self, disk: Box<dyn Disk>) {
+        self.store_disk = disk;
+    }
+
+    /// Goes on in the folder of a crawl that ended.
+    pub(crate) fn resume_in(&mut self, folder: tempfile::TempDir) {
+        self.folder = Some(folder);
+    }
+
     /// What is kept of the exchanges.
     pub(crate) fn keep(&mut self, keep: Keep) {
         self.keep = keep;
@@ -156,20 +179,34 @@ impl Crawl {
     }
 
     /// Begins.
-    pub(crate) fn start(self) -> Running {
-        let dir = tempfile::tempdir().expect("a folder");
+    pub(crate) fn start(mut self) -> Running {
+        let dir = self.folder.take().unwrap_or_else(|| tempfile::tempdir().expect("a folder"));
         let room = self.keep.any().then(|| Room::new(dir.path(), self.keep));
         let fetch = self.fetch.clone().unwrap_or_else(|| Arc::new(self.real_fetch(room.clone())));
-        let Self { config, urls, lists, disk, looked_at, archive_disk, .. } = self;
+        let Self { config, urls, lists, disk, store_disk, looked_at, archive_disk, .. } = self;
         let folder = RunFolder::open(dir.path()).expect("a run folder");
-        let clock = SystemClock::shared();
-        let options =
-            JournalOptions { group: Duration::from_millis(10), retry: Duration::from_millis(50), ..Default::default() };
+        let clock = Arc::new(SystemClock::new());
+        let mut loaded = resume(dir.path(), &config).expect("a whole store");
+        if let Some(mark) = loaded.as_ref().and_then(|loaded| loaded.mark.as_ref()) {
+            clock.go_on_from(mark.anchor.resumed_at(&clock.anchor()));
+        }
+        let retry = Duration::from_millis(50);
+        let rows = loaded.as_ref().map_or(0, |loaded| loaded.rows);
+        let options = JournalOptions { group: Duration::from_millis(10), retry, rows, ..Default::default() };
         let journal = Journal::open_with(dir.path(), clock.clone(), disk, options).expect("a journal");
-        let options = ArchiveOptions { retry: Duration::from_millis(50), ..ArchiveOptions::default() };
+        let options = ArchiveOptions { retry, ..ArchiveOptions::default() };
         let archive = room.map(|room| {
             Archive::open_with(dir.path(), room, clock.clone(), archive_disk, options).expect("an archive")
         });
+        let options = StoreOptions { group: Duration::from_millis(20), retry, ..Default::default() };
+        let mut barriers: Vec<Box<dyn Barrier>> = vec![Box::new(journal.barrier())];
+        barriers.extend(archive.as_ref().map(|archive| Box::new(archive.barrier()) as Box<dyn Barrier>));
+        let found = loaded.as_mut();
+        let store = match found {
+            Some(found) => Store::start(dir.path(), found, barriers, store_disk, options),
+            None => Store::start(dir.path(), &mut Loaded::default(), barriers, store_disk, options),
+        };
+        let store = store.expect("a store");
         // A file, not arguments: thousands of URLs come as a user would give them.
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(urls.join("\n").as_bytes()).expect("written");
@@ -184,6 +221,8 @@ impl Crawl {
             fetch,
             clock,
             journal,
+            store,
+            loaded,
             archive,
             inputs,
             requests: requests_in,
@@ -317,6 +356,11 @@ impl Running {
         self.until(name, |seen| seen.hosts.get(name).map(|view| view.id)).await
     }
 
+    /// The run folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Waits until a host looks as wanted.
     pub(crate) async fn host_is(&self, name: &str, wanted: impl Fn(&HostView) -> bool) -> HostView {
         self.until(name, |seen| seen.hosts.get(name).filter(|view| wanted(view)).cloned()).await
@@ -349,6 +393,13 @@ impl Running {
     pub(crate) async fn end(mut self) -> Ended {
         let end = self.wait().await;
         self.read(end).await
+    }
+
+    /// The same, and the folder, to go on in it.
+    pub(crate) async fn end_keeping(mut self) -> (Ended, tempfile::TempDir) {
+        let end = self.wait().await;
+        let ended = self.read(end).await;
+        (ended, std::mem::replace(&mut self.dir, tempfile::tempdir().expect("a folder")))
     }
 
     /// Waits for the end of a crawl whose journal is not whole.
@@ -455,7 +506,8 @@ impl Ended {
         for (number, event) in self.events.iter().enumerate() {
             assert_eq!(event.seq, self.events[0].seq + number as u64, "no event is missing");
         }
-        assert_eq!(self.events_of(What::Start).len() + self.events_of(What::Stop).len(), 2);
+        assert_eq!(self.events_of(What::Start).len(), 1);
+        assert_eq!(1 + self.events_of(What::ResumeRun).len(), self.events_of(What::Stop).len());
     }
 
     /// Rows with this outcome.

@@ -84,7 +84,7 @@ impl VirtualHost {
 
     fn sync(&mut self, lane: Lane) {
         let ready = self.queued[usize::from(lane.0)];
-        self.controller.set_queue(self.now, self.host, lane, LaneQueue { ready, delayed: 0, due: Mono::NEVER });
+        self.controller.set_queue(self.now, self.host, lane, LaneQueue { ready, ..LaneQueue::EMPTY });
     }
 
     /// Runs until `end`; `respond` is the server.

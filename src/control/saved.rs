@@ -1,0 +1,248 @@
+//! A host's state as it is persisted, and taken up again by another process.
+//!
+//! Moments are on the run's own monotonic clock, which goes on over restarts. What is not here begins anew: the
+//! level of a bucket (it begins empty, since the last tokens may have been spent unseen), what is in flight, the
+//! concern (the next sweep raises it again), the gate of robots.txt.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::adaptive::Adaptive;
+use super::hold::{Holding, TLS_HOLD_MAX};
+use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, Layer};
+use super::latency::Latency;
+use super::window::{Histogram, RecentCount};
+use super::{
+    Controller, Hold, HostId, Mono, OperatorSettings, Original, Outcome, Override, Pause, Policy, Settings, Trend,
+};
+
+/// What is persisted of one host. Fields are only ever added.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedHost {
+    layer: SavedLayer,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    endpoints: Vec<SavedLayer>,
+    #[serde(default)]
+    holding: Holding,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    overriding: Option<SavedOverride>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pause: Option<SavedPause>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crawl_delay: Option<CrawlDelay>,
+    #[serde(default)]
+    sent: u64,
+    #[serde(default)]
+    given_up: bool,
+    #[serde(default)]
+    warm: bool,
+    #[serde(default)]
+    histogram: Histogram,
+    #[serde(default)]
+    latency: Latency,
+    #[serde(default)]
+    refusals: RecentCount,
+    #[serde(default)]
+    first_sent: Option<Mono>,
+    #[serde(default)]
+    last_ok: Option<Mono>,
+    #[serde(default)]
+    last_outcome: Option<Outcome>,
+    #[serde(default)]
+    moved: Option<(Mono, Trend)>,
+}
+
+/// A bucket's original and what its controller learned.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct SavedLayer {
+    original: Original,
+    adaptive: Adaptive,
+    told: Original,
+}
+
+/// An override with its moments: the journal's form has its lifetime only.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct SavedOverride {
+    rate: Option<f64>,
+    capacity: Option<f64>,
+    since: Mono,
+    until: Option<Mono>,
+}
+
+/// The same for a pause.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct SavedPause {
+    since: Mono,
+    until: Option<Mono>,
+}
+
+impl SavedHost {
+    /// Wire requests so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The hold in force, if there is one.
+    pub fn hold(&self) -> Option<Hold> {
+        self.holding.hold()
+    }
+
+    /// What the operator set.
+    pub fn operator(&self) -> OperatorSettings {
+        OperatorSettings {
+            overriding: self.overriding.map(|one| Override {
+                rate: one.rate,
+                capacity: one.capacity,
+                since: one.since,
+                until: one.until,
+            }),
+            pause: self.pause.map(|one| Pause { since: one.since, until: one.until }),
+        }
+    }
+
+    /// The rate that the controller had learned at `now`, and the original.
+    pub fn rates(&self, now: Mono) -> (f64, f64) {
+        use super::adaptive::RateController as _;
+        (self.layer.adaptive.target(now).rate, self.layer.original.rate)
+    }
+}
+
+impl Controller {
+    /// Hosts whose saved form has changed since the last call, at most `most`; the others stay for the next call.
+    pub fn take_unsaved(&mut self, most: usize) -> Vec<HostId> {
+        let rest = self.unsaved.split_off(most.min(self.unsaved.len()));
+        let taken = std::mem::replace(&mut self.unsaved, rest);
+        for host in &taken {
+            self.slots[host.0 as usize].unsaved = false;
+        }
+        taken
+    }
+
+    /// Whether [`Self::take_unsaved`] has any.
+    pub fn has_unsaved(&self) -> bool {
+        !self.unsaved.is_empty()
+    }
+
+    /// What is to be persisted of a host; `None` for one that was never asked anything.
+    pub fn saved(&self, host: HostId) -> Option<SavedHost> {
+        let hot = self.slots.get(host.0 as usize)?.hot.as_deref()?;
+        let layer =
+            |layer: &Layer| SavedLayer { original: layer.original, adaptive: layer.adaptive.clone(), told: layer.told };
+        let operator = hot.operator;
+        Some(SavedHost {
+            layer: layer(&hot.layer),
+            endpoints: hot.endpoints.iter().map(layer).collect(),
+            holding: hot.holding.clone(),
+            overriding: operator.overriding.map(|one| SavedOverride {
+                rate: one.rate,
+                capacity: one.capacity,
+                since: one.since,
+                until: one.until,
+            }),
+            pause: operator.pause.map(|one| SavedPause { since: one.since, until: one.until }),
+            crawl_delay: hot.crawl_delay,
+            sent: hot.sent,
+            given_up: hot.given_up,
+            warm: hot.warm,
+            histogram: hot.histogram.clone(),
+            latency: hot.latency.clone(),
+            refusals: hot.refusals,
+            first_sent: hot.first_sent,
+            last_ok: hot.last_ok,
+            last_outcome: hot.last_outcome,
+            moved: hot.moved,
+        })
+    }
+
+    /// All hosts so far were known to an earlier process: buckets that they are given begin empty, as of `now`.
+    pub fn all_resumed(&mut self, now: Mono) {
+        self.resumed_hosts = (self.slots.len(), now);
+    }
+
+    /// Takes up what was persisted of a host. Deadlines are clamped to what could have been set; originals are
+    /// those that are configured now. Changes nothing that would be saved again.
+    pub fn restore(&mut self, now: Mono, host: HostId, saved: SavedHost) {
+        let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
+        let policy = &self.settings.policies[usize::from(slot.policy.0)];
+        let hot = saved.into_hot(now, policy, &self.settings);
+        self.counts.overridden += u32::from(hot.operator.overriding.is_some());
+        slot.hot = Some(Box::new(hot));
+        self.replan(now, host);
+    }
+
+    /// Sets the halt that an earlier process left. No decision: it was journaled then.
+    pub fn restore_halt(&mut self, halted: bool) {
+        self.halted = halted;
+    }
+
+    /// Has a host saved with the next transaction.
+    pub(super) fn save_later(&mut self, host: HostId) {
+        let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
+        if !slot.unsaved {
+            slot.unsaved = true;
+            self.unsaved.push(host);
+        }
+    }
+}
+
+impl SavedHost {
+    fn into_hot(self, now: Mono, policy: &Policy, settings: &Settings) -> Hot {
+        let operator = self.operator();
+        let mut hot = Hot::new(now, policy, settings);
+        resume_layer(&mut hot.layer, self.layer, now, policy);
+        // Endpoints are known by their place: another number of them is another configuration.
+        if self.endpoints.len() == hot.endpoints.len() {
+            for (layer, saved) in hot.endpoints.iter_mut().zip(self.endpoints) {
+                resume_layer(layer, saved, now, policy);
+            }
+        }
+        hot.holding = self.holding.resumed(now, longest_hold(settings));
+        hot.operator = clamped(now, operator);
+        hot.crawl_delay = self.crawl_delay.map(|delay| CrawlDelay {
+            gap_until: delay.gap_until.min(now.after(CRAWL_DELAY_MAX)),
+            obeyed: delay.obeyed.min(CRAWL_DELAY_MAX),
+            ..delay
+        });
+        hot.sent = self.sent;
+        hot.given_up = self.given_up;
+        hot.warm = self.warm;
+        hot.histogram = self.histogram;
+        hot.latency = self.latency;
+        hot.refusals = self.refusals;
+        hot.first_sent = self.first_sent;
+        hot.last_ok = self.last_ok;
+        hot.last_outcome = self.last_outcome;
+        hot.moved = self.moved;
+        hot.retarget(now, policy, settings);
+        hot.empty(now, policy);
+        hot
+    }
+}
+
+fn resume_layer(layer: &mut Layer, saved: SavedLayer, now: Mono, policy: &Policy) {
+    use super::adaptive::RateController as _;
+    let original = layer.original;
+    layer.adaptive = saved.adaptive.resumed(now, policy.kind, saved.original, original);
+    layer.told = if saved.original == original { saved.told } else { layer.adaptive.target(now) };
+    layer.bucket.set_target(now, layer.adaptive.target(now));
+}
+
+/// No hold that this program sets is longer.
+fn longest_hold(settings: &Settings) -> Duration {
+    let backoff = &settings.backoff;
+    backoff.retry_after_max.max(backoff.max).max(TLS_HOLD_MAX).saturating_add(backoff.jitter)
+}
+
+/// No lifetime is longer than it was when it was set.
+fn clamped(now: Mono, operator: OperatorSettings) -> OperatorSettings {
+    let clamp = |since: Mono, until: Option<Mono>| until.map(|until| until.min(now.after(until.since(since))));
+    OperatorSettings {
+        overriding: operator.overriding.map(|one| Override {
+            since: one.since.min(now),
+            until: clamp(one.since, one.until),
+            ..one
+        }),
+        pause: operator.pause.map(|one| Pause { since: one.since.min(now), until: clamp(one.since, one.until) }),
+    }
+}

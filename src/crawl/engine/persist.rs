@@ -1,0 +1,302 @@
+//! What the engine hands to the store, each quarter second, and takes over from it at the start.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Engine, UrlCounts};
+use crate::clock::Wall;
+use crate::control::{HostId, Lane, Mono, SavedHost, What};
+use crate::crawl::address::{fingerprint, parse_url};
+use crate::crawl::frontier::Admission;
+use crate::crawl::job::Job;
+use crate::store::load::{Loaded, Told};
+use crate::store::states::StateKind;
+use crate::store::{Fate, Store, UrlsRead};
+use crate::text::Clean;
+
+/// The name of what is saved of the crawl as a whole.
+pub const RUN_STATE: &str = "run";
+/// The name of the operator's notes.
+pub const NOTES_STATE: &str = "notes";
+/// The newest notes that are kept; all stand in the journal.
+pub const NOTES_MAX: usize = 1_000;
+
+/// What is saved of the crawl as a whole.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunState {
+    /// The operator halted it.
+    pub halted: bool,
+    /// The operator's concurrency, if set.
+    pub concurrency: Option<u32>,
+    /// Patterns that the operator excluded.
+    pub excluded: Vec<String>,
+    /// All inputs were read to their end.
+    pub inputs_read: bool,
+    /// Input lines that were no URL.
+    pub bad_lines: u64,
+}
+
+/// The operator's own words.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Note {
+    /// When.
+    pub time: Wall,
+    /// What.
+    pub text: Clean,
+}
+
+/// What the engine knows of its own persistence.
+#[derive(Debug)]
+pub(super) struct Persisted {
+    /// When it last handed a transaction over.
+    committed: Mono,
+    /// The crawl's state as it was saved last.
+    run: RunState,
+    notes: Vec<Note>,
+    new_note: bool,
+    pub(super) inputs_read: bool,
+    /// What was found at the start, for the journal; `None` when a run begins.
+    pub(super) resumed: Option<String>,
+}
+
+impl Persisted {
+    pub(super) fn new(now: Mono) -> Self {
+        let (run, notes) = (RunState::default(), Vec::new());
+        Self { committed: now, run, notes, new_note: false, inputs_read: false, resumed: None }
+    }
+}
+
+impl Engine {
+    /// Goes on where another process ended.
+    pub(super) fn restore(&mut self, mut loaded: Loaded) {
+        let now = self.now;
+        let late = std::mem::take(&mut loaded.late);
+        let foretold = std::mem::take(&mut loaded.foretold);
+        self.persisted.resumed = Some(found(&loaded, late.len() + foretold.len()));
+        for (key, schemes) in std::mem::take(&mut loaded.hosts).iter().zip(&loaded.schemes) {
+            let controller = &mut self.controller;
+            self.hosts.restore(key, *schemes, &self.config, |policy| controller.add_host(policy));
+        }
+        self.controller.all_resumed(now);
+        for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
+            let name = self.hosts.name(host);
+            let Some(value) = loaded.state(StateKind::Host, name.as_str()) else { continue };
+            match serde_json::from_slice::<SavedHost>(value) {
+                Ok(saved) => {
+                    if let Some(host) = self.hosts.get_mut(host) {
+                        host.requests = saved.sent();
+                    }
+                    self.controller.restore(now, host, saved);
+                }
+                // Whole by its checksum: another version's. The host begins anew, and slowly.
+                Err(error) => tracing::error!(host = %name, %error, "the saved state of a host cannot be used"),
+            }
+        }
+        for ((kind, key), value) in &loaded.states {
+            if *kind == StateKind::Robots && !self.robots.restore(now, key, value) {
+                tracing::warn!(authority = %Clean::new(&**key), "a saved robots.txt cannot be used");
+            }
+        }
+        loaded.states.retain(|(kind, _), _| *kind == StateKind::Crawl);
+        self.restore_run(&loaded);
+        let counts = loaded.counts;
+        self.counts = UrlCounts { done: counts.done, failed: counts.failed, skipped: counts.skipped };
+        self.sent = loaded.rows;
+        let policy = self.config.settings.backoff;
+        self.frontier.restore(now, &mut loaded, policy.max.saturating_add(policy.jitter));
+        for (id, fate, why) in late {
+            self.frontier.end(id, fate, &why);
+        }
+        for told in foretold.values() {
+            self.take_told(told);
+        }
+        for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
+            self.sync_all(host);
+        }
+    }
+
+    fn restore_run(&mut self, loaded: &Loaded) {
+        let value = loaded.state(StateKind::Crawl, RUN_STATE);
+        let run: RunState = value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default();
+        let notes = loaded.state(StateKind::Crawl, NOTES_STATE);
+        self.persisted.notes = notes.and_then(|notes| serde_json::from_slice(notes).ok()).unwrap_or_default();
+        self.controller.restore_halt(run.halted);
+        if let Some(concurrency) = run.concurrency {
+            self.controller.set_concurrency(concurrency);
+        }
+        self.excluded = run.excluded.iter().filter_map(|pattern| regex::Regex::new(pattern).ok()).collect();
+        self.bad_lines = 0;
+        self.persisted.inputs_read = run.inputs_read;
+        self.persisted.run = run;
+    }
+
+    /// A URL that came in and ended within the last commit interval of the process before: the store is told now, so that
+    /// no input brings it up again.
+    fn take_told(&mut self, told: &Told) {
+        let Ok(address) = parse_url(&told.url) else { return };
+        let print = fingerprint(&address.url);
+        if self.frontier.admit(print) != Admission::New {
+            return;
+        }
+        let id = self.frontier.enter(print, None, &Job::page(&address.url, self.now));
+        self.frontier.end(id, told.fate, &told.why);
+        match told.fate {
+            Fate::Done => self.counts.done += 1,
+            Fate::Failed => self.counts.failed += 1,
+            Fate::Skipped => self.counts.skipped += 1,
+        }
+    }
+
+    /// Keeps the operator's words.
+    pub(super) fn keep_note(&mut self, text: String) {
+        let notes = &mut self.persisted.notes;
+        if notes.len() >= NOTES_MAX {
+            notes.remove(0);
+        }
+        notes.push(Note {
+            time: self.wall_origin.after(Duration::from_nanos(self.now.as_nanos())),
+            text: Clean::new(text),
+        });
+        self.persisted.new_note = true;
+    }
+
+    /// When the next transaction is due; [`Mono::NEVER`] if there is nothing to save.
+    pub(super) fn commit_due(&self) -> Mono {
+        let Some(store) = self.frontier.store_ref() else { return Mono::NEVER };
+        if store.is_large() {
+            return Mono::ZERO;
+        }
+        let news = store.has_news() || self.controller.has_unsaved() || self.robots.has_unsaved() || self.run_changed();
+        if news { self.persisted.committed.after(store.group()) } else { Mono::NEVER }
+    }
+
+    /// Whether everything is saved; asks for it if not.
+    pub(super) fn is_settled(&mut self) -> bool {
+        let now = self.now;
+        if self.commit_due() != Mono::NEVER {
+            self.commit(now);
+        }
+        // A writer that is gone will never settle: what it could not write is told at the end.
+        self.frontier.store_ref().is_none_or(|store| store.is_settled() || store.is_over())
+    }
+
+    /// Hands over all that has changed. What the journal has to have before was handed to it.
+    pub(super) fn commit(&mut self, now: Mono) {
+        self.persisted.committed = now;
+        let run = self.run_changed().then(|| self.run_state());
+        let hosts = self.controller.take_unsaved(usize::MAX);
+        let robots = self.robots.take_unsaved();
+        let Some(store) = self.frontier.store() else { return };
+        for host in hosts {
+            let Some(saved) = self.controller.saved(host) else { continue };
+            put(store, StateKind::Host, self.hosts.name(host).as_str(), &saved);
+        }
+        for authority in robots {
+            if let Some(saved) = self.robots.saved(&authority) {
+                put(store, StateKind::Robots, authority.as_str(), &saved);
+            }
+        }
+        if let Some(run) = run {
+            put(store, StateKind::Crawl, RUN_STATE, &run);
+            self.persisted.run = run;
+        }
+        if std::mem::take(&mut self.persisted.new_note) {
+            put(store, StateKind::Crawl, NOTES_STATE, &self.persisted.notes);
+        }
+        store.commit(self.clock.anchor());
+    }
+
+    fn run_changed(&self) -> bool {
+        let run = &self.persisted.run;
+        run.halted != self.controller.is_halted()
+            || run.concurrency.unwrap_or(self.config.settings.concurrency) != self.controller.concurrency()
+            || run.excluded.len() != self.excluded.len()
+            || run.inputs_read != self.persisted.inputs_read
+            || run.bad_lines < self.bad_lines
+            || self.persisted.new_note
+    }
+
+    fn run_state(&self) -> RunState {
+        let concurrency = self.controller.concurrency();
+        RunState {
+            halted: self.controller.is_halted(),
+            concurrency: (concurrency != self.config.settings.concurrency).then_some(concurrency),
+            excluded: self.excluded.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+            inputs_read: self.persisted.inputs_read,
+            bad_lines: self.bad_lines,
+        }
+    }
+
+    /// The heads of a queue were read back.
+    pub(super) fn take_read(&mut self, read: UrlsRead) {
+        let UrlsRead { host, lane, urls, lost } = read;
+        let (host, doomed) = (HostId(host), crate::crawl::frontier::Frontier::is_doomed(lane));
+        let lane = Lane(lane);
+        for (id, why) in &lost {
+            self.counts.failed += 1;
+            let why = format!("its record cannot be read: {why}");
+            tracing::error!(url = id.0, %why, "a URL is lost");
+            self.frontier.end(*id, Fate::Failed, &why);
+            self.event(
+                crate::control::Who::System,
+                Some(host),
+                What::UrlFailed,
+                crate::control::Value::None,
+                crate::control::Value::None,
+                &why,
+                None,
+            );
+        }
+        let jobs = urls.into_iter().map(Job::stored);
+        if doomed {
+            let jobs: Vec<Job> = jobs.collect();
+            if let Some((host, doom)) = self.frontier.doom_of(jobs.len() + lost.len()) {
+                for job in jobs {
+                    self.meet(host, job, &doom);
+                }
+            }
+            return;
+        }
+        let doom = self.frontier.late_doom(host, lane);
+        let patterns = self.config.crawl.exclude.iter().chain(&self.excluded);
+        let excluded = |job: &Job| patterns.clone().find(|pattern| pattern.is_match(&job.url));
+        let (mut heads, mut left) = (Vec::new(), Vec::new());
+        for job in jobs {
+            match (&doom, excluded(&job)) {
+                (Some(doom), _) => left.push((job, doom.clone())),
+                (None, Some(pattern)) => {
+                    let doom = crate::crawl::frontier::Doom::Skipped(format!("excluded by {}", pattern.as_str()));
+                    left.push((job, doom));
+                }
+                (None, None) => heads.push(job),
+            }
+        }
+        self.frontier.put_loaded(host, lane, heads, lost.len() + left.len());
+        for (job, doom) in left {
+            self.meet(host, job, &doom);
+        }
+        self.sync(host, lane);
+    }
+}
+
+fn put(store: &mut Store, kind: StateKind, key: &str, value: &impl Serialize) {
+    match serde_json::to_vec(value) {
+        Ok(json) => store.state(kind, key, &json),
+        // Plain data always becomes JSON.
+        Err(error) => tracing::error!(%error, key = %Clean::new(key), "a state cannot be saved"),
+    }
+}
+
+/// What was found, in words.
+fn found(loaded: &Loaded, late: usize) -> String {
+    let mut text = format!("{} URLs pending on {} hosts", loaded.pending(), loaded.hosts.len());
+    if late > 0 {
+        text.push_str(&format!(", {late} ends of URLs taken over from the journal"));
+    }
+    if loaded.torn > 0 {
+        text.push_str(&format!(", {} bytes of an unfinished transaction cut off", loaded.torn));
+    }
+    text
+}

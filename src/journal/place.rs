@@ -1,0 +1,93 @@
+//! How far the journal was when the store made a transaction, and what it tells beyond that: the rows and the ends of
+//! URLs of the last quarter second of a process that was killed.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, Seek as _, SeekFrom};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::lines::{Line, Lines};
+use super::reader::{Word, event};
+use super::{EVENTS_FILE, REQUESTS_FILE, rotated_name};
+use crate::control::What;
+use crate::text::Clean;
+
+/// The name under which a transaction of the store keeps the journal's place.
+pub const BARRIER: &str = "journal";
+
+/// A place in the journal.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Place {
+    /// The number that `requests.csv` gets when it is rotated.
+    pub file: u32,
+    /// Bytes of `requests.csv`.
+    pub requests: u64,
+    /// Wire requests in all files.
+    pub rows: u64,
+    /// Bytes of `events.jsonl`.
+    pub events: u64,
+}
+
+/// What follows a place.
+#[derive(Debug, Default)]
+pub struct Following {
+    /// Wire requests in all files, those before the place too.
+    pub rows: u64,
+    /// URLs that failed or were skipped: what, which, why.
+    pub ends: HashMap<Clean, (What, Clean)>,
+}
+
+impl Place {
+    /// As text, for a transaction.
+    pub fn to_text(&self) -> String {
+        // Plain numbers always become JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The place that a text names; the beginning if it names none.
+    pub fn parse(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    /// What the journal in `dir` tells beyond this place. Torn lines count for nothing.
+    pub fn following(&self, dir: &Path) -> io::Result<Following> {
+        let mut following = Following { rows: self.rows, ..Following::default() };
+        let rotated = dir.join(rotated_name(self.file));
+        // Rotated since: the rest of that file, then the new one without its header.
+        let parts = match self.file > 0 && rotated.exists() {
+            true => vec![(rotated, self.requests), (dir.join(REQUESTS_FILE), 0)],
+            false => vec![(dir.join(REQUESTS_FILE), self.requests)],
+        };
+        for (path, from) in parts {
+            let header = u64::from(from == 0);
+            let mut lines = 0;
+            each_line(&path, from, |_| lines += 1)?;
+            following.rows += u64::saturating_sub(lines, header);
+        }
+        each_line(&dir.join(EVENTS_FILE), self.events, |line| {
+            let Some(event) = std::str::from_utf8(line).ok().and_then(|line| event(line).ok()) else { return };
+            if let (Word::Known(what @ (What::UrlFailed | What::UrlSkipped)), Some(url)) = (event.what, event.url) {
+                following.ends.insert(url, (what, event.why));
+            }
+        })?;
+        Ok(following)
+    }
+}
+
+fn each_line(path: &Path, from: u64, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    file.seek(SeekFrom::Start(from))?;
+    let mut lines = Lines::new(BufReader::new(file));
+    while let Some(line) = lines.advance()? {
+        if let Line::Whole(line) = line {
+            each(line);
+        }
+    }
+    Ok(())
+}

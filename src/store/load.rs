@@ -1,0 +1,334 @@
+//! Reading the store: one pass over each file, everything verified, nothing changed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::BuildHasherDefault;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::frame::{FileKind, FrameError, Frames};
+use super::record::{Record, Records};
+use super::states::{StateKind, States, read_states};
+use super::{Fate, Folded, StoreError, UrlId};
+use crate::clock::Anchor;
+use crate::control::Mono;
+
+/// The folder of the store inside the run folder.
+pub const STATE_FOLDER: &str = "state";
+/// The file of URLs and their fates.
+pub const URLS_FILE: &str = "urls.log";
+
+/// Fingerprints that are known.
+pub type Prints = HashSet<u64, BuildHasherDefault<Folded>>;
+
+/// What a transaction says of itself.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Mark {
+    /// When it was made.
+    pub anchor: Anchor,
+    /// How far each barrier was by then, in its own words, by its name.
+    #[serde(default)]
+    pub places: BTreeMap<String, String>,
+}
+
+/// URLs by their fate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FateCounts {
+    /// With a final answer.
+    pub done: u64,
+    /// Given up.
+    pub failed: u64,
+    /// Never sent.
+    pub skipped: u64,
+}
+
+impl FateCounts {
+    pub(super) fn count(&mut self, fate: Fate, by: i64) {
+        let counter = match fate {
+            Fate::Done => &mut self.done,
+            Fate::Failed => &mut self.failed,
+            Fate::Skipped => &mut self.skipped,
+        };
+        *counter = counter.saturating_add_signed(by);
+    }
+}
+
+/// A URL that was tried and is not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// Which.
+    pub id: UrlId,
+    /// Where it goes next.
+    pub host: u32,
+    /// Through which lane.
+    pub lane: u8,
+    /// When.
+    pub due: Mono,
+}
+
+/// What another process left, for the crawl to go on with.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Names of the hosts, by number.
+    pub hosts: Vec<Box<str>>,
+    /// Whether URLs over http and over https were seen of each.
+    pub schemes: Vec<[bool; 2]>,
+    /// URLs of each host that were never tried, as they came in.
+    pub ready: Vec<Vec<u32>>,
+    /// Lanes of those that do not stand in the first.
+    pub lanes: HashMap<u32, u8>,
+    /// URLs that were tried.
+    pub tried: Vec<Waiting>,
+    /// All fingerprints.
+    pub prints: Prints,
+    /// What became of the others.
+    pub counts: FateCounts,
+    /// States of hosts, robots.txt and the crawl.
+    pub states: States,
+    /// The last transaction.
+    pub mark: Option<Mark>,
+    /// Wire requests, as the journal has them.
+    pub rows: u64,
+    /// Fates that the journal tells and the store does not know yet: the last quarter second of a killed process.
+    pub late: Vec<(UrlId, Fate, String)>,
+    /// Fates that the journal tells of URLs that the store does not know at all yet, by fingerprint: they came in
+    /// and ended within that time.
+    pub foretold: HashMap<u64, Told>,
+    /// Bytes behind the last whole transaction, which count for nothing.
+    pub torn: u64,
+    pub(super) index: Index,
+    pub(super) next_id: u32,
+    pub(super) urls_end: u64,
+    pub(super) states_generation: u32,
+    pub(super) states_end: u64,
+    pub(super) states_valid: u64,
+}
+
+/// Where the records of URLs stand.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// For each frame with URLs the first number in it, and its place.
+    pub(super) frames: Vec<(u32, u64)>,
+    /// Where the last try of a URL stands.
+    pub(super) tried: HashMap<u32, u64, BuildHasherDefault<Folded>>,
+    /// Numbers below this are in the file.
+    pub(super) written: u32,
+    /// Transactions that are, since this process began.
+    pub(super) transactions: u64,
+}
+
+/// What the journal knows beyond the last transaction.
+#[derive(Debug, Default)]
+pub struct Beyond {
+    /// It tells anything at all: the crawl began.
+    pub began: bool,
+    /// Wire requests in all.
+    pub rows: u64,
+    /// Fates that it tells, by fingerprint.
+    pub fates: HashMap<u64, Told>,
+}
+
+/// The end of a URL, as the journal tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// The URL.
+    pub url: String,
+    /// What became of it.
+    pub fate: Fate,
+    /// Why.
+    pub why: String,
+}
+
+/// What the reading of a run's store needs from others.
+pub struct LoadHooks<'a> {
+    /// The lane of a URL: host's name and URL.
+    pub lane: &'a mut dyn FnMut(&str, &str) -> u8,
+    /// What the journal knows beyond this transaction.
+    pub beyond: &'a mut dyn FnMut(&Mark) -> Beyond,
+}
+
+/// Reads the store in `run` (the run folder). `None` if there is none. Changes nothing.
+pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreError> {
+    let dir = run.join(STATE_FOLDER);
+    let path = dir.join(URLS_FILE);
+    let states = read_states(&dir)?;
+    let Some(mut frames) = Frames::open(&path, FileKind::Urls).map_err(of_file(&path))? else {
+        // A process that was stopped at its first write left nothing else behind.
+        let Beyond { began, rows, fates: foretold } = (hooks.beyond)(&Mark::default());
+        let (states_generation, states_end) = (states.generation, states.committed);
+        let found = began || states_generation > 0;
+        return Ok(found.then(|| Loaded {
+            rows,
+            foretold,
+            states_generation,
+            states_end,
+            states_valid: states.valid,
+            ..Loaded::default()
+        }));
+    };
+    let mut pass = Pass { loaded: Loaded::default(), fates: Vec::new(), host_of: Vec::new(), waiting: HashMap::new() };
+    let mut transaction = Vec::new();
+    while frames.transaction(&mut transaction).map_err(of_file(&path))? {
+        for (at, payload) in &transaction {
+            pass.frame(*at, payload, hooks.lane).ok_or_else(|| StoreError::Unknown { path: path.clone(), at: *at })?;
+        }
+    }
+    let Pass { mut loaded, mut fates, host_of, mut waiting } = pass;
+    loaded.urls_end = frames.committed();
+    loaded.torn = frames.size() - frames.committed() + states.torn;
+    loaded.next_id = u32::try_from(fates.len()).unwrap_or(u32::MAX);
+    loaded.index.written = loaded.next_id;
+    loaded.states = states.states;
+    loaded.states_generation = states.generation;
+    loaded.states_end = states.committed;
+    loaded.states_valid = states.valid;
+    let beyond = (hooks.beyond)(&loaded.mark.clone().unwrap_or_default());
+    loaded.rows = beyond.rows;
+    let (known, unknown): (HashMap<_, _>, _) =
+        beyond.fates.into_iter().partition(|(print, _)| loaded.prints.contains(print));
+    loaded.foretold = unknown;
+    if !known.is_empty() {
+        loaded.late = find_late(&path, known, &fates)?;
+    }
+    for (id, fate, _) in &loaded.late {
+        loaded.counts.count(*fate, 1);
+        waiting.remove(&id.0);
+        if let Some(place) = fates.get_mut(id.0 as usize) {
+            *place = *fate as u8;
+        }
+    }
+    loaded.ready.resize_with(loaded.hosts.len(), Vec::new);
+    for ((id, fate), host) in (0..).zip(&fates).zip(&host_of) {
+        if *fate == 0
+            && !waiting.contains_key(&id)
+            && let Some(queue) = loaded.ready.get_mut(*host as usize)
+        {
+            queue.push(id);
+        }
+    }
+    for queue in &mut loaded.ready {
+        queue.shrink_to_fit();
+    }
+    loaded.lanes.retain(|id, _| fates.get(*id as usize) == Some(&0));
+    loaded.index.tried.retain(|id, _| waiting.contains_key(id));
+    loaded.tried = waiting.into_values().collect();
+    loaded.tried.sort_unstable_by_key(|one| (one.due, one.id.0));
+    Ok(Some(loaded))
+}
+
+/// The numbers of the URLs that the journal tells an end of, among those that are pending.
+fn find_late(
+    path: &Path,
+    mut told: HashMap<u64, Told>,
+    fates: &[u8],
+) -> Result<Vec<(UrlId, Fate, String)>, StoreError> {
+    let Some(mut frames) = Frames::open(path, FileKind::Urls).map_err(of_file(path))? else { return Ok(Vec::new()) };
+    let (mut late, mut next, mut transaction) = (Vec::new(), 0_u32, Vec::new());
+    while frames.transaction(&mut transaction).map_err(of_file(path))? {
+        for (_, payload) in &transaction {
+            for record in Records::new(payload) {
+                let Ok(Record::Url(url)) = record else { continue };
+                let pending = fates.get(next as usize) == Some(&0);
+                if pending && let Some(told) = told.remove(&url.print) {
+                    late.push((UrlId(next), told.fate, told.why));
+                }
+                next += 1;
+            }
+        }
+    }
+    Ok(late)
+}
+
+struct Pass {
+    loaded: Loaded,
+    /// By number; 0 = pending.
+    fates: Vec<u8>,
+    host_of: Vec<u32>,
+    waiting: HashMap<u32, Waiting>,
+}
+
+impl Pass {
+    /// Takes one frame; `None` = it holds what makes no sense.
+    fn frame(&mut self, at: u64, payload: &[u8], lane: &mut dyn FnMut(&str, &str) -> u8) -> Option<()> {
+        let mut first = true;
+        let loaded = &mut self.loaded;
+        for record in Records::new(payload) {
+            match record.ok()? {
+                Record::Host(name) => {
+                    loaded.hosts.push(name.into());
+                    loaded.schemes.push([false; 2]);
+                }
+                Record::Url(url) => {
+                    let id = u32::try_from(self.fates.len()).ok()?;
+                    if std::mem::take(&mut first) {
+                        loaded.index.frames.push((id, at));
+                    }
+                    loaded.prints.insert(url.print);
+                    self.fates.push(0);
+                    self.host_of.push(url.host.unwrap_or(u32::MAX));
+                    if let Some(host) = url.host {
+                        let name = loaded.hosts.get(host as usize)?;
+                        let lane = lane(name, url.url);
+                        if lane > 0 {
+                            loaded.lanes.insert(id, lane);
+                        }
+                        loaded.schemes[host as usize][usize::from(url.url.starts_with("https:"))] = true;
+                    }
+                }
+                Record::Fate { id, fate, .. } => {
+                    if let Some(place) = self.fates.get_mut(id.0 as usize) {
+                        if let Some(before) = Fate::of(*place) {
+                            loaded.counts.count(before, -1);
+                        }
+                        *place = fate as u8;
+                        self.waiting.remove(&id.0);
+                    } else if id != UrlId::NONE {
+                        return None;
+                    }
+                    loaded.counts.count(fate, 1);
+                }
+                Record::Tried(tried) => {
+                    let name = loaded.hosts.get(tried.host as usize)?;
+                    let lane = match &tried.hop {
+                        Some(hop) => {
+                            loaded.schemes[tried.host as usize][usize::from(hop.url.starts_with("https:"))] = true;
+                            lane(name, hop.url)
+                        }
+                        None => loaded.lanes.get(&tried.id.0).copied().unwrap_or(0),
+                    };
+                    loaded.index.tried.insert(tried.id.0, at);
+                    let one = Waiting { id: tried.id, host: tried.host, lane, due: tried.due };
+                    self.waiting.insert(tried.id.0, one);
+                }
+                Record::Back(id) => {
+                    let place = self.fates.get_mut(id.0 as usize)?;
+                    if let Some(before) = Fate::of(*place) {
+                        loaded.counts.count(before, -1);
+                    }
+                    *place = 0;
+                }
+                // A field that an older version did not have has its default; what is no JSON is damage.
+                Record::Mark(json) => loaded.mark = Some(serde_json::from_slice(json).ok()?),
+            }
+        }
+        Some(())
+    }
+}
+
+/// An error about a file.
+pub(super) fn of_file(path: &Path) -> impl Fn(FrameError) -> StoreError + use<> {
+    let path: PathBuf = path.to_path_buf();
+    move |source| StoreError::File { path: path.clone(), source }
+}
+
+impl Loaded {
+    /// The value of one state.
+    pub fn state(&self, kind: StateKind, key: &str) -> Option<&[u8]> {
+        self.states.get(&(kind, key.into())).map(|value| &**value)
+    }
+
+    /// URLs that are not done.
+    pub fn pending(&self) -> u64 {
+        self.ready.iter().map(|queue| queue.len() as u64).sum::<u64>() + self.tried.len() as u64
+    }
+}

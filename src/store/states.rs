@@ -1,0 +1,180 @@
+//! The file of states: the last word on each host, on each robots.txt and on the crawl as a whole.
+//!
+//! A later record about the same thing replaces an earlier one. When the file has grown to several times what is
+//! valid in it, the valid records are written into the next file, which takes the old one's place once it is on the
+//! medium.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+use super::file::StoreFile;
+use super::frame::{FileKind, Frames, PAYLOAD};
+use super::load::of_file;
+use crate::journal::disk::Disk;
+
+/// A file smaller than this is never written anew.
+pub(super) const REWRITE_MIN: u64 = 64 << 20;
+/// The file is written anew when it is so many times as long as it was when all in it was valid.
+const REWRITE_TIMES: u64 = 3;
+
+/// What a state is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum StateKind {
+    /// One host, by its name.
+    Host = 1,
+    /// The robots.txt of one authority.
+    Robots = 2,
+    /// The crawl; the key is the name of a part of it.
+    Crawl = 3,
+}
+
+/// Appends a state: kind, lengths of key and value, key, value.
+pub(super) fn push_state(out: &mut Vec<u8>, kind: StateKind, key: &str, value: &[u8]) {
+    out.push(kind as u8);
+    for length in [key.len(), value.len()] {
+        out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
+    }
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(value);
+}
+
+/// Calls `each` with every state in `payload`; `None` = it holds something that is none.
+pub(super) fn each_state<'a>(mut payload: &'a [u8], mut each: impl FnMut(StateKind, &'a str, &'a [u8])) -> Option<()> {
+    while let Some((head, rest)) = payload.split_first_chunk::<9>() {
+        let [kind, a, b, c, d, e, f, g, h] = *head;
+        let kind = match kind {
+            1 => StateKind::Host,
+            2 => StateKind::Robots,
+            3 => StateKind::Crawl,
+            _ => return None,
+        };
+        let (key, rest) = rest.split_at_checked(u32::from_le_bytes([a, b, c, d]) as usize)?;
+        let (value, rest) = rest.split_at_checked(u32::from_le_bytes([e, f, g, h]) as usize)?;
+        each(kind, std::str::from_utf8(key).ok()?, value);
+        payload = rest;
+    }
+    payload.is_empty().then_some(())
+}
+
+/// All states of a run by what they are about.
+pub type States = HashMap<(StateKind, Box<str>), Box<[u8]>>;
+
+/// What the folder holds of states.
+#[derive(Debug, Default)]
+pub(super) struct StatesRead {
+    pub(super) states: States,
+    /// Which file it is, from 1; 0 = there is none.
+    pub(super) generation: u32,
+    /// Where its last transaction ends.
+    pub(super) committed: u64,
+    /// Bytes behind that.
+    pub(super) torn: u64,
+    /// Bytes that are valid, about.
+    pub(super) valid: u64,
+}
+
+/// Reads the newest file of states in `dir`.
+pub(super) fn read_states(dir: &Path) -> Result<StatesRead, StoreError> {
+    let mut read = StatesRead { generation: newest(dir).map_err(of_file(dir))?, ..StatesRead::default() };
+    let path = dir.join(name_of(read.generation));
+    let Some(mut frames) = Frames::open(&path, FileKind::Hosts).map_err(of_file(&path))? else { return Ok(read) };
+    let mut transaction = Vec::new();
+    while frames.transaction(&mut transaction).map_err(of_file(&path))? {
+        for (at, payload) in &transaction {
+            let states = &mut read.states;
+            each_state(payload, |kind, key, value| {
+                states.insert((kind, key.into()), value.into());
+            })
+            .ok_or_else(|| StoreError::Unknown { path: path.clone(), at: *at })?;
+        }
+    }
+    read.valid = read.states.iter().map(|((_, key), value)| (key.len() + value.len()) as u64).sum();
+    read.committed = frames.committed();
+    read.torn = frames.size() - frames.committed();
+    Ok(read)
+}
+
+/// The name of a file of states.
+pub(super) fn name_of(generation: u32) -> String {
+    format!("hosts-{generation:04}.log")
+}
+
+/// The highest generation in `dir`; 0 if there is none.
+fn newest(dir: &Path) -> Result<u32, super::frame::FrameError> {
+    let mut highest = 0;
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error.into()),
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let digits = name.to_str().and_then(|name| name.strip_prefix("hosts-")?.strip_suffix(".log"));
+        highest = highest.max(digits.and_then(|digits| digits.parse().ok()).unwrap_or(0));
+    }
+    Ok(highest)
+}
+
+/// The file of states while it is written.
+pub(super) struct StatesFile {
+    dir: PathBuf,
+    generation: u32,
+    pub(super) file: StoreFile,
+    /// Bytes that were valid in it when it was written anew or opened.
+    valid: u64,
+    rewrite_min: u64,
+}
+
+impl StatesFile {
+    pub(super) fn new(dir: &Path, generation: u32, committed: u64, valid: u64, rewrite_min: u64) -> Self {
+        let generation = generation.max(1);
+        let file = StoreFile::new(dir.join(name_of(generation)), FileKind::Hosts, committed);
+        Self { dir: dir.to_path_buf(), generation, file, valid, rewrite_min }
+    }
+
+    /// Whether most of the file is of no use any more.
+    pub(super) fn is_overgrown(&self) -> bool {
+        self.file.end() > self.rewrite_min.max(self.valid.saturating_mul(REWRITE_TIMES))
+    }
+
+    /// Writes what is valid into the next file and goes on with that. Everything is on the medium when this returns;
+    /// on an error the old file is still in use.
+    pub(super) fn rewrite(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
+        let states = read_states(&self.dir).map_err(io::Error::other)?.states;
+        let next = self.generation + 1;
+        let (path, draft) = (self.dir.join(name_of(next)), self.dir.join(format!("{}.new", name_of(next))));
+        // A draft of a process that was stopped here: cut and written over.
+        let mut file = StoreFile::new(draft.clone(), FileKind::Hosts, 0);
+        let mut payload = Vec::new();
+        for ((kind, key), value) in &states {
+            push_state(&mut payload, *kind, key, value);
+            if payload.len() >= PAYLOAD {
+                file.push(&payload, false);
+                payload.clear();
+                if file.end() % (8 << 20) < PAYLOAD as u64 {
+                    file.write(disk)?;
+                }
+            }
+        }
+        file.push(&payload, true);
+        file.write(disk)?;
+        file.sync()?;
+        disk.rename(&draft, &path)?;
+        // From here on whoever reads takes the new one, so nothing may go into the old any more.
+        if let Err(error) = disk.sync_dir(&self.dir) {
+            tracing::warn!(%error, "the folder of the state cannot be synced");
+        }
+        let old = self.file.path().to_path_buf();
+        let end = file.end();
+        self.generation = next;
+        self.file = StoreFile::new(path, FileKind::Hosts, end);
+        self.valid = end;
+        // Whoever reads takes the newer one; that the older is still there costs only room.
+        if let Err(error) = std::fs::remove_file(&old) {
+            tracing::warn!(%error, file = %old.display(), "an old file of states cannot be removed");
+        }
+        Ok(())
+    }
+}

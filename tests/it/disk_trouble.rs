@@ -1,0 +1,102 @@
+//! A disk that is full, fails or is nearly full: nothing goes out, nothing counts as done that is not written, and the
+//! crawl goes on by itself.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crawldeck::control::{Command, HostState, Lifetime, What};
+use crawldeck::sim::{SimBody, SimRequest, SimResponse};
+use crawldeck::store::list::each_url;
+use crawldeck::store::room::{ROOM_HIGH, ROOM_LOW};
+use crawldeck::store::{Fate, StoreError};
+use hyper::HeaderMap;
+
+use crate::support::disk::{FailingDisk, Faults};
+use crate::support::engine::{Crawl, Running};
+use crate::support::lab::LabServer;
+use crate::support::records;
+
+const PAGES: u32 = 150;
+
+/// Two hosts of [`PAGES`] pages, with a disk of its own for the store.
+fn start(server: &LabServer, faults: &Arc<Faults>) -> Running {
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.respect_robots = false;
+    crawl.rate(100.0, 5.0);
+    for name in ["a.test", "b.test"] {
+        crawl.host(name, server);
+        crawl.pages(name, PAGES);
+    }
+    crawl.store_disk(Box::new(FailingDisk(Arc::clone(faults))));
+    crawl.start()
+}
+
+fn server() -> LabServer {
+    LabServer::start(Box::new(|_: Duration, _: &SimRequest<'_>, _: &HeaderMap| SimResponse {
+        status: 200,
+        body: SimBody::Text("a page".into()),
+        ..SimResponse::default()
+    }))
+}
+
+/// Whatever is done in the store has its row in the journal.
+fn assert_done_is_written(running: &Running) -> usize {
+    let (rows, _) = records::requests(running.folder());
+    let rows: BTreeSet<&str> = rows.iter().map(|row| row.url.as_str()).collect();
+    let mut done = 0;
+    each_url::<StoreError>(running.folder(), |listed| {
+        if listed.fate == Some(Fate::Done) {
+            assert!(rows.contains(listed.url), "{} is done without its row", listed.url);
+            done += 1;
+        }
+        Ok(())
+    })
+    .expect("the store is whole");
+    done
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_95_row_10_a_full_disk_stops_the_grants_and_the_crawl_goes_on_when_there_is_room() {
+    let (server, faults) = (server(), Arc::new(Faults::default()));
+    let mut running = start(&server, &faults);
+    running.totals_are("some pages", |totals| totals.urls_done >= 40).await;
+    faults.full.store(true, Ordering::SeqCst);
+    running.logged("the crawl's state cannot be written").await;
+    running.totals_are("nothing in flight", |totals| totals.in_flight == 0 && totals.stopped_because.is_some()).await;
+    let (sent, done) = (server.arrivals().len(), assert_done_is_written(&running));
+    assert!(done < 2 * PAGES as usize);
+    // The operator's pause is another matter: it comes and goes, and changes nothing about this.
+    running.act(Command::Pause(Lifetime::Default), &["a.test"]).await;
+    running.act(Command::Resume, &["a.test"]).await;
+    running.act(Command::Pause(Lifetime::Default), &["b.test"]).await;
+    assert_eq!(server.arrivals().len(), sent, "nothing goes out");
+    faults.full.store(false, Ordering::SeqCst);
+    running.logged("the crawl's state can be written again").await;
+    running.totals_are("a.test is done", |totals| totals.urls_done >= u64::from(PAGES)).await;
+    running.host_is("b.test", |view| view.state == HostState::Paused).await;
+    running.act(Command::Resume, &["b.test"]).await;
+    let ended = running.end().await;
+    ended.assert_all_done(2 * u64::from(PAGES));
+    assert_eq!(ended.rows.len(), 2 * PAGES as usize, "nothing was asked for twice");
+    let told: Vec<_> = ended.events_of(What::System).iter().map(|event| event.why.as_str().to_owned()).collect();
+    assert_eq!(told.len(), 2, "once each: {told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_95_a_nearly_full_disk_stops_the_grants_before_it_is_full() {
+    let (server, faults) = (server(), Arc::new(Faults::default()));
+    faults.room.store(ROOM_HIGH * 4, Ordering::SeqCst);
+    let running = start(&server, &faults);
+    running.totals_are("some pages", |totals| totals.urls_done >= 40).await;
+    faults.room.store(ROOM_LOW - 1, Ordering::SeqCst);
+    running.logged("no request goes out: less than 32 MiB were free").await;
+    running.totals_are("nothing in flight", |totals| totals.in_flight == 0).await;
+    let sent = server.arrivals().len();
+    assert!(sent < 2 * PAGES as usize);
+    faults.room.store(ROOM_HIGH * 4, Ordering::SeqCst);
+    running.logged("there is room on the disk again").await;
+    let ended = running.end().await;
+    ended.assert_all_done(2 * u64::from(PAGES));
+}

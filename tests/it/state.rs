@@ -1,0 +1,91 @@
+//! `status`, `export` and `retry`: what a run holds, and failures put back.
+
+use std::time::Duration;
+
+use crawldeck::sim::{SimBody, SimRequest, SimResponse};
+use hyper::HeaderMap;
+use rustix::process::Signal;
+
+use crate::support::binary::{Scene, crawldeck, fine};
+
+/// Every third page fails as long as the flag is set.
+fn failing(fails: std::sync::Arc<std::sync::atomic::AtomicBool>) -> crate::support::lab::Behaviour {
+    Box::new(move |_: Duration, request: &SimRequest<'_>, _: &HeaderMap| {
+        let number: usize = request.path.rsplit('/').next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let page = SimResponse { status: 200, body: SimBody::Text("a page".into()), ..SimResponse::default() };
+        match number.is_multiple_of(3) && fails.load(std::sync::atomic::Ordering::SeqCst) {
+            true => SimResponse { status: 500, ..page },
+            false => page,
+        }
+    })
+}
+
+#[test]
+fn failures_are_listed_with_their_reasons_and_put_back() {
+    let fails = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let more = "[crawl]\nretries = 1\nexclude = [\"/p/4$\"]\n";
+    let scene = Scene::new(failing(fails.clone()), 200.0, 10.0, more);
+    scene.list(&["a.test"], 9);
+    assert_eq!(scene.headless().end().code, Some(0));
+    let before = scene.files();
+
+    let status = crawldeck(scene.path(), &["status", "crawl"]);
+    assert_eq!((status.code, status.err.as_str()), (Some(0), ""));
+    assert!(status.out.contains("9 known: 5 done, 3 failed, 1 skipped, 0 pending"), "{}", status.out);
+    assert!(status.out.contains("running     no"), "{}", status.out);
+    assert!(status.out.contains("read to their end"), "{}", status.out);
+    let list = |which: &str| crawldeck(scene.path(), &["export", "crawl", which]).out;
+    let urls = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+    let failed = list("--failed");
+    assert_eq!((urls(&failed), failed.matches("# server_error (500) in attempt 1\n").count()), (3, 3), "{failed}");
+    assert!(failed.contains("http://a.test/p/6\n"), "{failed}");
+    assert_eq!(urls(&list("--done")), 5);
+    assert_eq!(list("--skipped"), "# excluded by /p/4$\nhttp://a.test/p/4\n");
+    assert_eq!(list("--pending"), "");
+    assert!(scene.files() == before, "looking changes nothing");
+
+    let retry = crawldeck(scene.path(), &["retry", "crawl", "--failed"]);
+    assert_eq!((retry.code, retry.out.as_str()), (Some(0), "3 URLs put back\n"), "{}", retry.err);
+    assert_eq!(urls(&list("--pending")), 3);
+    assert_eq!(crawldeck(scene.path(), &["retry", "crawl", "--failed"]).out, "0 URLs put back\n");
+    fails.store(false, std::sync::atomic::Ordering::SeqCst);
+    let again = crawldeck(scene.path(), &["run", "-c", "scene.toml", "-d", "crawl", "--headless"]);
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    assert_eq!(urls(&list("--done")), 8);
+    assert_eq!(scene.server.arrivals().len(), 8 + 3, "what was done is not asked for again");
+    let summary = crawldeck(scene.path(), &["review", "crawl", "--json"]).out;
+    let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+    assert_eq!((summary["urls_done"].as_u64(), summary["urls_failed"].as_u64()), (Some(8), Some(0)));
+    assert!(scene.events().iter().any(|(what, _)| what == "Known(Retry)"), "the journal tells of it");
+}
+
+#[test]
+fn a_run_that_goes_on_is_looked_at_and_not_put_back() {
+    let scene = Scene::new(fine(Duration::ZERO), 50.0, 4.0, "");
+    scene.list(&["a.test"], 500);
+    let child = scene.headless();
+    scene.arrivals("requests", 30);
+    let status = crawldeck(scene.path(), &["status", "crawl"]);
+    assert_eq!(status.code, Some(0), "{}", status.err);
+    let process = format!("process {}", child.pid.as_raw_nonzero());
+    if std::path::Path::new("/proc/locks").exists() {
+        assert!(status.out.contains(&process), "{}", status.out);
+    }
+    let retry = crawldeck(scene.path(), &["retry", "crawl", "--failed"]);
+    assert_eq!(retry.code, Some(2));
+    assert!(retry.err.contains(&process), "{}", retry.err);
+    child.signal(Signal::TERM);
+    assert_eq!(child.end().code, Some(0));
+}
+
+#[test]
+fn a_folder_without_a_run_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for args in [["status", "nothing", ""], ["export", "nothing", "--done"], ["retry", "nothing", "--failed"]] {
+        let args: Vec<&str> = args.into_iter().filter(|word| !word.is_empty()).collect();
+        let ended = crawldeck(folder.path(), &args);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""));
+        assert!(ended.err.contains("nothing holds no state"), "{}", ended.err);
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0, "and nothing is made");
+}

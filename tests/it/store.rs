@@ -1,0 +1,347 @@
+//! The store by itself: every operation fails in turn, the files are cut and changed at every place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crawldeck::clock::Anchor;
+use crawldeck::control::{Mono, RequestKind};
+use crawldeck::journal::disk::{Disk, SystemDisk};
+use crawldeck::store::load::{Beyond, LoadHooks, Loaded, load};
+use crawldeck::store::record::{TriedRecord, UrlRecord};
+use crawldeck::store::states::StateKind;
+use crawldeck::store::{Barrier, Fate, Store, StoreError, StoreOptions, UrlId};
+
+use crate::support::disk::{FailingDisk, Faults};
+
+/// Transactions of the script.
+const STEPS: u32 = 6;
+/// URLs in each of them.
+const URLS: u32 = 24;
+
+/// Long enough never to pass where all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn eager() -> StoreOptions {
+    // Small enough that the states are written anew on the way.
+    StoreOptions { group: Duration::ZERO, retry: Duration::from_millis(1), rewrite_min: 8_000 }
+}
+
+fn read(run: &Path) -> Result<Loaded, StoreError> {
+    let hooks = LoadHooks { lane: &mut |_, _| 0, beyond: &mut |_| Beyond::default() };
+    Ok(load(run, hooks)?.unwrap_or_default())
+}
+
+/// What a store holds, in a form that can be compared.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Held {
+    hosts: usize,
+    pending: BTreeSet<u32>,
+    tried: BTreeMap<u32, u64>,
+    counts: (u64, u64, u64),
+    states: BTreeMap<String, Vec<u8>>,
+    steps: u64,
+}
+
+impl Held {
+    fn of(loaded: &Loaded) -> Self {
+        Self {
+            hosts: loaded.hosts.len(),
+            pending: loaded.ready.iter().flatten().copied().collect(),
+            tried: loaded.tried.iter().map(|one| (one.id.0, one.due.as_nanos())).collect(),
+            counts: (loaded.counts.done, loaded.counts.failed, loaded.counts.skipped),
+            states: loaded.states.iter().map(|((_, key), value)| (key.to_string(), value.to_vec())).collect(),
+            steps: loaded.mark.as_ref().map_or(0, |mark| mark.anchor.mono.as_nanos()),
+        }
+    }
+
+    /// Without the states, which may be one transaction ahead.
+    fn urls(&self) -> Self {
+        Self { states: BTreeMap::new(), ..self.clone() }
+    }
+}
+
+/// One transaction of the script: a host, URLs, and what became of those of the step before.
+fn step(store: &mut Store, number: u32) {
+    store.add_host(&format!("h{number}.test"));
+    for url in 0..URLS {
+        let url = format!("http://h{number}.test/p/{url}");
+        let print = u64::from(number) << 32 | url.len() as u64 ^ xxhash_rust::xxh3::xxh3_64(url.as_bytes());
+        store.add_url(&UrlRecord { host: Some(number), print, depth: 1, run: 0, kind: RequestKind::Page, url: &url });
+    }
+    let before = number.saturating_sub(1) * URLS;
+    for id in before..before + URLS * u32::from(number > 0) {
+        match id % 4 {
+            0 => store.fate(UrlId(id), Fate::Done, ""),
+            1 => store.fate(UrlId(id), Fate::Failed, "it failed"),
+            2 => store.tried(&TriedRecord {
+                id: UrlId(id),
+                host: number,
+                failures: 1,
+                unprocessed: 0,
+                due: Mono::from_nanos(u64::from(id)),
+                hop: None,
+            }),
+            _ => {}
+        }
+    }
+    for host in 0..=number {
+        store.state(StateKind::Host, &format!("h{host}.test"), &[number as u8; 600]);
+    }
+    store.commit(Anchor { mono: Mono::from_nanos(u64::from(number) + 1), ..Anchor::default() });
+}
+
+/// What a store holds after so many steps.
+fn after(steps: u32) -> Held {
+    let mut held = Held { hosts: steps as usize, steps: u64::from(steps), ..Held::default() };
+    for id in 0..steps * URLS {
+        let told = id / URLS + 1 < steps;
+        match (told, id % 4) {
+            (true, 0) => held.counts.0 += 1,
+            (true, 1) => held.counts.1 += 1,
+            (true, 2) => drop(held.tried.insert(id, u64::from(id))),
+            _ => drop(held.pending.insert(id)),
+        }
+    }
+    for host in 0..steps {
+        held.states.insert(format!("h{host}.test"), vec![steps.saturating_sub(1) as u8; 600]);
+    }
+    held
+}
+
+/// Runs the script on `disk`, waiting for each step; the steps that were acknowledged.
+fn script(run: &Path, disk: Box<dyn Disk>, patience: Duration) -> (u64, bool) {
+    let mut loaded = read(run).expect("whole");
+    let mut store = Store::start(run, &mut loaded, Vec::new(), disk, eager()).expect("threads");
+    let health = store.health_changed();
+    for number in 0..STEPS {
+        step(&mut store, number);
+        // Nobody ever sends: the writer tells by its health.
+        let (_nobody, nothing) = std::sync::mpsc::channel::<()>();
+        for _ in 0..patience.as_millis() {
+            if store.is_settled() {
+                break;
+            }
+            let _ = nothing.recv_timeout(Duration::from_millis(1));
+        }
+    }
+    let closed = store.close_blocking(patience).is_ok();
+    let commits = health.borrow().commits;
+    (commits, closed)
+}
+
+#[test]
+fn the_script_ends_as_it_should() {
+    let run = tempfile::tempdir().expect("a folder");
+    assert_eq!(script(run.path(), Box::new(SystemDisk), PATIENCE), (u64::from(STEPS), true));
+    let loaded = read(run.path()).expect("whole");
+    assert_eq!(Held::of(&loaded), after(STEPS));
+    assert_eq!(loaded.torn, 0);
+    let files = fs::read_dir(run.path().join("state")).expect("a folder").count();
+    assert_eq!(files, 2, "the states were written anew, and the old file is gone");
+    assert!(!run.path().join("state/hosts-0001.log").exists(), "the states were written anew");
+}
+
+#[test]
+fn row_10_whichever_operation_fails_all_is_written_in_the_end() {
+    let mut number = 0;
+    loop {
+        let (mut over, mut torn) = (true, false);
+        for length in [1, 3] {
+            let faults = Arc::new(Faults::default());
+            faults.from.store(number, Ordering::SeqCst);
+            faults.length.store(length, Ordering::SeqCst);
+            faults.torn.store(torn, Ordering::SeqCst);
+            torn = !torn;
+            let run = tempfile::tempdir().expect("a folder");
+            let (_, closed) = script(run.path(), Box::new(FailingDisk(Arc::clone(&faults))), PATIENCE);
+            assert!(closed, "operation {number}");
+            over &= faults.count.load(Ordering::SeqCst) <= number;
+            let loaded = read(run.path()).unwrap_or_else(|error| panic!("operation {number}: {error}"));
+            assert_eq!(Held::of(&loaded), after(STEPS), "operation {number}, {length} in a row");
+        }
+        if over {
+            break;
+        }
+        number += 1;
+    }
+    assert!(number > 20, "only {number} operations");
+}
+
+#[test]
+fn case_96_row_12_whatever_the_last_operation_of_a_process_was_what_was_acknowledged_stands() {
+    for number in 0.. {
+        let faults = Arc::new(Faults::default());
+        faults.from.store(number, Ordering::SeqCst);
+        faults.length.store(u64::MAX - number, Ordering::SeqCst);
+        faults.torn.store(number % 2 == 0, Ordering::SeqCst);
+        let run = tempfile::tempdir().expect("a folder");
+        let disk = Box::new(FailingDisk(Arc::clone(&faults)));
+        let (acknowledged, closed) = script(run.path(), disk, Duration::from_millis(3));
+        let loaded = read(run.path()).unwrap_or_else(|error| panic!("operation {number}: {error}"));
+        let held = Held::of(&loaded);
+        assert!(held.steps >= acknowledged, "operation {number}: {} of {acknowledged}", held.steps);
+        assert_eq!(held.urls(), after(held.steps as u32).urls(), "operation {number}");
+        // And it can be gone on with.
+        let mut loaded = loaded;
+        let mut store =
+            Store::start(run.path(), &mut loaded, Vec::new(), Box::new(SystemDisk), eager()).expect("threads");
+        for step_number in held.steps as u32..STEPS {
+            step(&mut store, step_number);
+        }
+        store.close_blocking(PATIENCE).expect("written");
+        assert_eq!(Held::of(&read(run.path()).expect("whole")).urls(), after(STEPS).urls(), "operation {number}");
+        if closed {
+            assert!(number > 20, "only {number} operations");
+            return;
+        }
+    }
+}
+
+fn written() -> (tempfile::TempDir, Vec<u8>) {
+    let run = tempfile::tempdir().expect("a folder");
+    assert_eq!(script(run.path(), Box::new(SystemDisk), PATIENCE), (u64::from(STEPS), true));
+    let bytes = fs::read(run.path().join("state/urls.log")).expect("readable");
+    (run, bytes)
+}
+
+#[test]
+fn case_88_cut_at_any_length_the_file_of_urls_opens_and_loses_only_its_torn_tail() {
+    let (run, bytes) = written();
+    let mut longest = 0;
+    for length in 0..=bytes.len() {
+        fs::write(run.path().join("state/urls.log"), &bytes[..length]).expect("written");
+        let loaded = read(run.path()).unwrap_or_else(|error| panic!("{length} bytes: {error}"));
+        let held = Held::of(&loaded);
+        assert_eq!(held.urls(), after(held.steps as u32).urls(), "{length} bytes");
+        assert!(held.steps >= longest, "a longer file holds less");
+        longest = held.steps;
+    }
+    assert_eq!(longest, u64::from(STEPS));
+}
+
+#[test]
+fn row_40_a_flipped_bit_is_named_wherever_it_is() {
+    let (run, bytes) = written();
+    let file = run.path().join("state/urls.log");
+    let (mut named, mut last) = (0, 0);
+    for place in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[place] ^= 1 << (place % 8);
+        fs::write(&file, &changed).expect("written");
+        match read(run.path()) {
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("urls.log"), "{text}");
+                named += 1;
+            }
+            Ok(loaded) => {
+                // It cannot be told from a torn write: the last transaction is missing, and that is said.
+                let held = Held::of(&loaded);
+                assert!(loaded.torn > 0, "byte {place} was changed, and nobody noticed");
+                assert_eq!(held.urls(), after(STEPS - 1).urls(), "byte {place}");
+                last += 1;
+            }
+        }
+    }
+    assert!(named > last && last > 0, "{named} named, {last} in the last transaction");
+}
+
+#[test]
+fn row_40_a_file_of_another_version_is_refused_with_its_number() {
+    let (run, bytes) = written();
+    let mut other = bytes;
+    other[8] = 2;
+    let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&other[..16], 0).to_le_bytes();
+    other[16..24].copy_from_slice(&sum);
+    fs::write(run.path().join("state/urls.log"), other).expect("written");
+    let text = read(run.path()).expect_err("another version").to_string();
+    assert!(text.contains("version 2") && text.contains("reads version 1"), "{text}");
+}
+
+/// A disk that renames nothing: the states cannot be written anew.
+struct NoRename;
+
+impl Disk for NoRename {
+    fn open(&mut self, path: &Path) -> std::io::Result<Box<dyn crawldeck::journal::disk::DiskFile>> {
+        SystemDisk.open(path)
+    }
+
+    fn identity(&mut self, path: &Path) -> std::io::Result<Option<(u64, u64)>> {
+        SystemDisk.identity(path)
+    }
+
+    fn rename(&mut self, _: &Path, _: &Path) -> std::io::Result<()> {
+        Err(std::io::Error::from_raw_os_error(5))
+    }
+
+    fn sync_dir(&mut self, dir: &Path) -> std::io::Result<()> {
+        SystemDisk.sync_dir(dir)
+    }
+}
+
+#[test]
+fn case_91_a_rewrite_that_fails_half_way_leaves_the_old_states_in_use() {
+    let run = tempfile::tempdir().expect("a folder");
+    assert_eq!(script(run.path(), Box::new(NoRename), PATIENCE), (u64::from(STEPS), true));
+    let names = || -> BTreeSet<String> {
+        let entries = fs::read_dir(run.path().join("state")).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    };
+    let left = ["hosts-0001.log", "hosts-0002.log.new", "urls.log"].map(str::to_owned);
+    assert_eq!(names(), BTreeSet::from(left), "the draft is there, and the old file");
+    let mut loaded = read(run.path()).expect("whole");
+    assert_eq!(Held::of(&loaded), after(STEPS));
+    // The next process writes them anew over the draft.
+    let disk = Box::new(SystemDisk);
+    let mut store = Store::start(run.path(), &mut loaded, Vec::new(), disk, eager()).expect("threads");
+    step(&mut store, STEPS);
+    store.close_blocking(PATIENCE).expect("written");
+    assert_eq!(names(), BTreeSet::from(["hosts-0002.log", "urls.log"].map(str::to_owned)));
+    assert_eq!(Held::of(&read(run.path()).expect("whole")), after(STEPS + 1));
+}
+
+/// A barrier that can be closed.
+struct Gate(Arc<std::sync::atomic::AtomicBool>);
+
+impl Barrier for Gate {
+    fn name(&self) -> &'static str {
+        "gate"
+    }
+
+    fn sync(&mut self) -> std::io::Result<()> {
+        match self.0.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(std::io::Error::other("it is closed")),
+        }
+    }
+
+    fn place(&self) -> String {
+        String::from("here")
+    }
+}
+
+#[test]
+fn nothing_is_written_before_the_barrier_has_passed() {
+    let run = tempfile::tempdir().expect("a folder");
+    let open = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let barrier: Box<dyn Barrier> = Box::new(Gate(Arc::clone(&open)));
+    let mut store = Store::start(run.path(), &mut Loaded::default(), vec![barrier], Box::new(SystemDisk), eager())
+        .expect("threads");
+    let mut health = store.health_changed();
+    step(&mut store, 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let blocked = runtime.block_on(health.wait_for(|health| health.blocked.is_some())).expect("it runs").clone();
+    assert!(blocked.blocked.is_some_and(|why| why.as_str() == "gate: it is closed"));
+    assert_eq!(Held::of(&read(run.path()).expect("nothing")), Held::default());
+    open.store(true, Ordering::SeqCst);
+    let free = runtime.block_on(health.wait_for(|health| health.commits == 1)).expect("it runs").clone();
+    assert_eq!(free.blocked, None, "it goes on by itself");
+    store.close_blocking(PATIENCE).expect("written");
+    let loaded = read(run.path()).expect("whole");
+    assert_eq!(Held::of(&loaded), after(1));
+    assert_eq!(loaded.mark.expect("marked").places["gate"], "here");
+}
