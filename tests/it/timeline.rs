@@ -171,7 +171,7 @@ fn acts_concerns_and_decisions_stand_on_the_axis() {
         .map(|entry| format!("{} {} {}", entry.who_word(), entry.host, entry.text))
         .collect();
     assert_eq!(texts[1], "you a.test override rate 0.50/s  because");
-    assert!(texts[4].starts_with("serv a.test hold 120 s"), "{texts:?}");
+    assert!(texts[4].starts_with("host a.test hold 120 s"), "{texts:?}");
 
     let from = Wall(1_700_000_000_000_000 + 2_000_000);
     let mut scan = LogScan::open(dir.path(), from).expect("readable");
