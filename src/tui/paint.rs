@@ -136,8 +136,9 @@ impl<'a> Brush<'a> {
             frame.text(width.saturating_sub(1), row, side, Meaning::Text);
         }
         frame.text(0, last, &format!("{bottom_left}{rule}{bottom_right}"), Meaning::Text);
-        if !title.is_empty() && width > 4 {
-            let title = super::format::end_cut(title, usize::from(width - 4), frame.theme.glyphs.ellipsis);
+        if !title.is_empty() && width > 6 {
+            // Corner, rule and blank on either side.
+            let title = super::format::end_cut(title, usize::from(width - 6), frame.theme.glyphs.ellipsis);
             frame.text(2, 0, &format!(" {title} "), Meaning::Title);
         }
         if !below.is_empty() && usize::from(width) > below.len() + 4 {

@@ -97,8 +97,6 @@ pub fn run(options: ReviewOptions, clock: Arc<dyn Clock>) -> Result<(), ReviewSc
     let mut app = App::new(Tty::open(None)?, options, (keymap, theme), clock)?;
     let (inbox, messages) = sync_channel(INBOX_MAX);
     app.inbox = Some(inbox.clone());
-    app.screen.listen_to_mouse(app.options.ui.mouse)?;
-    app.model.mouse = app.options.ui.mouse;
     let steering = Arc::new(Steering::default());
     let (wake_reader, mut wake) = input::wake_pipe()?;
     app.screen.enter()?;
@@ -168,9 +166,11 @@ impl<D: Device> App<D> {
     ) -> Result<Self, ReviewScreenError> {
         let follow = Follow::open(&options.dir)?;
         let other = options.other.as_deref().map(Follow::open).transpose()?;
-        let model = Review::new(&options.dir, options.other.as_deref());
+        let mut model = Review::new(&options.dir, options.other.as_deref());
         let looked_at = clock.now();
-        let screen = Screen::new(device);
+        let mut screen = Screen::new(device);
+        screen.listen_to_mouse(options.ui.mouse)?;
+        model.mouse = options.ui.mouse;
         let (scan, drawn_at, dirty, urgent) = (None, None, true, true);
         let inbox = None;
         Ok(Self {
@@ -367,3 +367,6 @@ impl<D: Device> App<D> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

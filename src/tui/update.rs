@@ -16,6 +16,7 @@ use super::keymap::{Action, Keymap, Place};
 use super::live;
 use super::model::{Model, Overlay, Part, Question, Screen, Wish};
 use super::order::SortKey;
+use super::view::Help;
 use crate::control::{Amount, Command, ConcernKind, HostId, Lifetime, Mono, OverrideSpec, WakeEven};
 use crate::text::Clean;
 use crate::watch::{Phase, Request};
@@ -54,7 +55,7 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
                 Vec::new()
             }
         },
-        Overlay::Help { search } => in_help(model, search, key, keymap),
+        Overlay::Help(help) => in_help(model, help, key, keymap),
         Overlay::Legend => {
             if !closes(key) && keymap.action(key, place) != Some(Action::Legend) && key.code != KeyCode::Enter {
                 model.overlay = Overlay::Legend;
@@ -187,7 +188,7 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
             }
         }
         Action::Back => back(model, now),
-        Action::Help => model.overlay = Overlay::Help { search: Input::default() },
+        Action::Help => model.overlay = Overlay::Help(Help::default()),
         Action::Redraw => model.from_scratch = true,
         Action::Suspend => why_no_suspend(model, now),
         Action::Leave => return leave(model, now),

@@ -16,7 +16,7 @@ mod too_small;
 use ratatui::buffer::Buffer;
 
 pub(super) use self::footer::keys as footer_keys;
-pub(super) use self::help::draw as draw_help;
+pub(super) use self::help::{Help, draw as draw_help};
 pub(super) use self::prompt::with_caret;
 use super::keymap::Keymap;
 use super::live;
@@ -150,7 +150,7 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     let mut middle = brush.part(0, 1, width, area.height.saturating_sub(1 + foot));
     match &scene.model.overlay {
         Overlay::None | Overlay::Filter { .. } | Overlay::Command(_) => {}
-        Overlay::Help { search } => help::draw(scene.keymap, scene.model.place(), &mut middle, search),
+        Overlay::Help(help) => help::draw(scene.keymap, scene.model.place(), &mut middle, help),
         Overlay::Legend => help::legend(scene, &mut middle),
         Overlay::Override { input, targets } => prompt::draw(scene, &mut middle, input, targets),
         Overlay::Confirm(question) => confirm::draw(&mut middle, question),

@@ -6,6 +6,7 @@ use tui_input::Input;
 
 use crate::control::{Command, HostId, Mono};
 use crate::text::Clean;
+use crate::tui::view::Help;
 use crate::watch::UiSettings;
 
 /// What lies over the table, if anything.
@@ -15,10 +16,7 @@ pub enum Overlay {
     #[default]
     None,
     /// The keys; typing searches.
-    Help {
-        /// What was typed.
-        search: Input,
-    },
+    Help(Help),
     /// One line about each simulated host.
     Legend,
     /// The override prompt.

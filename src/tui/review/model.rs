@@ -17,6 +17,7 @@ use crate::text::Clean;
 use crate::tui::filter::Filter;
 use crate::tui::keymap::{Action, Place};
 use crate::tui::plot::Plot;
+use crate::tui::view::Help;
 use crate::tui::widget::timeline::Picture;
 
 /// A word on the footer stays so long.
@@ -169,8 +170,8 @@ pub struct Review {
     pub prompt_error: Option<Clean>,
     /// The log, if it is open.
     pub log: Option<LogView>,
-    /// What was typed into the help, if it is open.
-    pub help: Option<Input>,
+    /// The help, if it is open.
+    pub help: Option<Help>,
     /// The mouse is listened to.
     pub mouse: bool,
     /// Row of each tab's list.

@@ -13,6 +13,7 @@ use crate::tui::filter::Filter;
 use crate::tui::key::{Key, KeyCode};
 use crate::tui::keymap::{Action, Keymap};
 use crate::tui::update::edit;
+use crate::tui::view::Help;
 use crate::tui::widget::timeline::cells;
 
 /// What a key asks of the outside.
@@ -48,8 +49,9 @@ pub fn key(model: &mut Review, key: Key, keymap: &Keymap, now: Mono) -> Vec<Effe
     if let Some(input) = model.prompt.take() {
         return in_prompt(model, input, key);
     }
-    if let Some(search) = model.help.take() {
-        in_help(model, search, key, action);
+    if let Some(help) = model.help.take() {
+        let (place, size) = (model.place(), model.size);
+        model.help = help.take(key, action, (keymap, place), size);
         return Vec::new();
     }
     action.map_or_else(Vec::new, |action| act(model, action, now))
@@ -58,7 +60,7 @@ pub fn key(model: &mut Review, key: Key, keymap: &Keymap, now: Mono) -> Vec<Effe
 /// Does what a key asks for.
 fn act(model: &mut Review, action: Action, now: Mono) -> Vec<Effect> {
     match action {
-        Action::Help => model.help = Some(Input::default()),
+        Action::Help => model.help = Some(Help::default()),
         Action::Redraw => return vec![Effect::Redraw],
         Action::Leave | Action::Back if model.log.is_some() => model.log = None,
         Action::Leave => return vec![Effect::Leave],
@@ -83,18 +85,6 @@ fn act(model: &mut Review, action: Action, now: Mono) -> Vec<Effect> {
         _ => return on_list(model, action),
     }
     Vec::new()
-}
-
-/// Help: typing searches, Esc drops the search, then closes.
-fn in_help(model: &mut Review, mut search: Input, key: Key, action: Option<Action>) {
-    let empty = search.value().is_empty();
-    match key.code {
-        KeyCode::Esc if !empty => search = Input::default(),
-        KeyCode::Esc | KeyCode::Enter => return,
-        _ if empty && (action == Some(Action::Help) || key == Key::char('q')) => return,
-        _ => edit(&mut search, key),
-    }
-    model.help = Some(search);
 }
 
 /// Shows a tab.

@@ -67,8 +67,8 @@ pub fn draw(model: &Review, keymap: &Keymap, theme: &Theme, buffer: &mut Buffer)
         (None, Tab::Compare) => lists::compare(model, &mut body),
     }
     footer(model, keymap, &mut brush.part(0, height - 1, width, 1));
-    if let Some(search) = &model.help {
-        draw_help(keymap, model.place(), &mut brush.part(0, 1, width, height - 2), search);
+    if let Some(help) = &model.help {
+        draw_help(keymap, model.place(), &mut brush.part(0, 1, width, height - 2), help);
     }
 }
 

@@ -7,9 +7,10 @@ use crate::control::{Command, HostId, Mono};
 use crate::text::Clean;
 use crate::tui::filter::Filter;
 use crate::tui::key::{Key, KeyCode};
-use crate::tui::keymap::{Action, Keymap};
+use crate::tui::keymap::Keymap;
 use crate::tui::model::{Model, Overlay, Question, Screen};
 use crate::tui::order::SortKey;
+use crate::tui::view::Help;
 use crate::watch::Request;
 
 /// Keys that close an overlay.
@@ -18,23 +19,10 @@ pub(super) fn closes(key: Key) -> bool {
 }
 
 /// Help: typing searches, Esc drops the search, then closes.
-pub(super) fn in_help(model: &mut Model, mut search: Input, key: Key, keymap: &Keymap) -> Vec<Request> {
-    let empty = search.value().is_empty();
-    let close = match key.code {
-        KeyCode::Esc if !empty => {
-            search = Input::default();
-            false
-        }
-        KeyCode::Esc | KeyCode::Enter => true,
-        _ if empty && keymap.action(key, model.place()) == Some(Action::Help) => true,
-        _ if empty && key == Key::char('q') => true,
-        _ => {
-            edit(&mut search, key);
-            false
-        }
-    };
-    if !close {
-        model.overlay = Overlay::Help { search };
+pub(super) fn in_help(model: &mut Model, help: Help, key: Key, keymap: &Keymap) -> Vec<Request> {
+    let place = model.place();
+    if let Some(help) = help.take(key, keymap.action(key, place), (keymap, place), model.size) {
+        model.overlay = Overlay::Help(help);
     }
     Vec::new()
 }

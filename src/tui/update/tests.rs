@@ -371,13 +371,44 @@ fn freezing_holds_the_view_and_lets_it_go() {
     assert_eq!(model.frozen, None);
 }
 
+/// As an operator with the smallest screen sees it.
+#[test]
+fn every_key_of_the_help_is_reached_on_the_smallest_screen() {
+    use crate::tui::view::{Scene, screenshot};
+    let mut model = model();
+    let (keymap, size) = (keymap(), (60, 12));
+    let theme = crate::tui::theme::Theme::load(
+        "mono",
+        crate::config::Glyphs::Unicode,
+        crate::tui::theme::Surroundings::default(),
+    );
+    let theme = theme.expect("built in");
+    model.size = size;
+    press(&mut model, "?");
+    let mut told = String::new();
+    for _ in 0..60 {
+        told += &screenshot(&Scene { model: &model, keymap: &keymap, theme: &theme, now: NOW }, size.0, size.1);
+        press(&mut model, "down");
+    }
+    let at_end = screenshot(&Scene { model: &model, keymap: &keymap, theme: &theme, now: NOW }, size.0, size.1);
+    // One row more than needed: a banner may take it.
+    press(&mut model, "up up");
+    let before = screenshot(&Scene { model: &model, keymap: &keymap, theme: &theme, now: NOW }, size.0, size.1);
+    assert_ne!(at_end, before, "what lies beyond the end is not counted");
+    for binding in keymap.bindings() {
+        let Some(words) = binding.help_at(model.place()) else { continue };
+        let told_of = |key: &Key| told.contains(&key.to_string());
+        assert!(told.contains(words) && binding.keys.first().is_none_or(told_of), "{}: {words}", binding.name);
+    }
+}
+
 #[test]
 fn help_is_searched_by_typing() {
     let mut model = model();
     press(&mut model, "? p a u s e");
-    assert!(matches!(&model.overlay, Overlay::Help { search } if search.value() == "pause"));
+    assert!(matches!(&model.overlay, Overlay::Help(help) if help.search.value() == "pause"));
     press(&mut model, "esc");
-    assert!(matches!(&model.overlay, Overlay::Help { search } if search.value().is_empty()));
+    assert!(matches!(&model.overlay, Overlay::Help(help) if help.search.value().is_empty()));
     press(&mut model, "q");
     assert!(matches!(model.overlay, Overlay::None));
 }

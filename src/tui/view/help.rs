@@ -6,9 +6,11 @@ use unicode_width::UnicodeWidthStr;
 use super::Scene;
 use super::prompt::with_caret;
 use crate::tui::format::end_cut;
-use crate::tui::keymap::{Binding, Group, Keymap, Place};
+use crate::tui::key::{Key, KeyCode};
+use crate::tui::keymap::{Action, Binding, Group, Keymap, Place};
 use crate::tui::paint::Brush;
 use crate::tui::theme::{GlyphSet, Meaning};
+use crate::tui::update::edit;
 
 /// One line of the help.
 struct Line {
@@ -32,36 +34,89 @@ impl Line {
     }
 }
 
+/// The help, while it is open.
+#[derive(Clone, Debug, Default)]
+pub struct Help {
+    /// What was typed.
+    pub search: Input,
+    /// Rows that are scrolled away.
+    pub top: usize,
+}
+
+impl Help {
+    /// Takes a key, which `action` would be elsewhere; `None` closes. Typing searches, Esc drops the search, then
+    /// closes; arrows and pages scroll if not all rows fit a screen of this size.
+    pub(in crate::tui) fn take(
+        mut self,
+        key: Key,
+        action: Option<Action>,
+        (keymap, place): (&Keymap, Place),
+        (width, height): (u16, u16),
+    ) -> Option<Self> {
+        let empty = self.search.value().is_empty();
+        // Header, footer, two edges, and a banner if there is one.
+        let page = usize::from(height.saturating_sub(5)).max(1);
+        let moved = match key.code {
+            KeyCode::Esc if !empty => {
+                return Some(Self::default());
+            }
+            KeyCode::Esc | KeyCode::Enter => return None,
+            _ if empty && (action == Some(Action::Help) || key == Key::char('q')) => return None,
+            KeyCode::Up => self.top.saturating_sub(1),
+            KeyCode::Down => self.top.saturating_add(1),
+            KeyCode::PageUp => self.top.saturating_sub(page),
+            KeyCode::PageDown => self.top.saturating_add(page),
+            _ => {
+                edit(&mut self.search, key);
+                0
+            }
+        };
+        // As the box will be: four columns go to its sides and blanks.
+        let inside = width.min(BOX).saturating_sub(4);
+        let columns = columns(keymap, place, &self.search.value().to_lowercase(), inside);
+        let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
+        self.top = moved.min(rows.saturating_sub(page));
+        Some(self)
+    }
+}
+
+/// Columns of the box.
+const BOX: u16 = 76;
+/// Columns inside from which two lists stand beside one another without cutting words.
+const TWO: u16 = 72;
+
 /// Draws the keys of a place; typing searches them.
-pub(in crate::tui) fn draw(keymap: &Keymap, place: Place, brush: &mut Brush<'_>, search: &Input) {
-    let glyphs = brush.theme().glyphs;
+pub(in crate::tui) fn draw(keymap: &Keymap, place: Place, brush: &mut Brush<'_>, help: &Help) {
+    let (glyphs, search) = (brush.theme().glyphs, &help.search);
     let wanted = search.value().to_lowercase();
     let title = if wanted.is_empty() {
         format!("help: {}", place.title())
     } else {
         format!("help: {}", with_caret(search, glyphs))
     };
-    let columns = columns(keymap, place, &wanted, glyphs);
+    let columns = columns(keymap, place, &wanted, brush.width().min(BOX).saturating_sub(4));
     let tallest = columns.iter().map(Vec::len).max().unwrap_or(0);
     let height = u16::try_from(tallest).unwrap_or(u16::MAX).saturating_add(5);
-    let mut inside = brush.boxed(76, height, &title, "type to search   Esc close");
+    let fits = tallest + 2 <= usize::from(brush.height());
+    let below = if fits { "type to search   Esc close" } else { "type to search   up, down: more   Esc close" };
+    let mut inside = brush.boxed(BOX, height, &title, below);
     let states = match place {
         Place::Hosts | Place::Detail | Place::Log => states(glyphs),
         Place::Timeline | Place::Review | Place::Lists => axis(),
     };
     // On low screens the meaning of the glyphs gives way to the keys.
-    let below = u16::try_from(tallest).unwrap_or(u16::MAX).saturating_add(2);
-    let rows = if inside.height() >= below { inside.height().saturating_sub(2) } else { inside.height() };
-    let width = inside.width() / 2;
-    for (x, column) in [(0, 0), (width, 1)] {
-        let lines = columns.get(column).map(Vec::as_slice).unwrap_or_default();
-        for (y, line) in (0..rows).zip(lines) {
+    let under = u16::try_from(tallest).unwrap_or(u16::MAX).saturating_add(2);
+    let rows = if inside.height() >= under { inside.height().saturating_sub(2) } else { inside.height() };
+    let first = help.top.min(tallest.saturating_sub(usize::from(rows)));
+    let width = inside.width() / u16::try_from(columns.len()).unwrap_or(1).max(1);
+    for (x, lines) in (0..).map(|column| column * width).zip(&columns) {
+        for (y, line) in (0..rows).zip(lines.iter().skip(first)) {
             let mut part = inside.part(x, y, width.saturating_sub(1), 1);
             if line.keys.is_empty() {
                 part.text(0, 0, &line.words, Meaning::Title);
             } else {
                 part.text(0, 0, &line.keys, Meaning::Key);
-                part.text(KEYS, 0, &line.words, Meaning::Text);
+                part.text(KEYS, 0, &glyphs.spell(&line.words), Meaning::Text);
             }
         }
     }
@@ -72,8 +127,8 @@ pub(in crate::tui) fn draw(keymap: &Keymap, place: Place, brush: &mut Brush<'_>,
     }
 }
 
-/// The two columns: moving and finding, acting and the rest.
-fn columns(keymap: &Keymap, place: Place, wanted: &str, glyphs: &GlyphSet) -> [Vec<Line>; 2] {
+/// Moving and finding, acting and the rest: two columns, or one below the other if `width` is too little for both.
+fn columns(keymap: &Keymap, place: Place, wanted: &str, width: u16) -> Vec<Vec<Line>> {
     let mut columns = [Vec::new(), Vec::new()];
     for (group, heading) in Group::ALL {
         let mut lines: Vec<Line> = Vec::new();
@@ -82,7 +137,7 @@ fn columns(keymap: &Keymap, place: Place, wanted: &str, glyphs: &GlyphSet) -> [V
             match lines.last_mut() {
                 Some(line) if words.is_empty() => line.add(binding),
                 _ => {
-                    let mut line = Line { keys: String::new(), words: glyphs.spell(words).into_owned() };
+                    let mut line = Line { keys: String::new(), words: words.to_owned() };
                     line.add(binding);
                     lines.push(line);
                 }
@@ -102,7 +157,7 @@ fn columns(keymap: &Keymap, place: Place, wanted: &str, glyphs: &GlyphSet) -> [V
             column.extend(lines);
         }
     }
-    columns
+    if width >= TWO { columns.into() } else { vec![columns.into_iter().flatten().collect()] }
 }
 
 /// What the letters on the axis mean.

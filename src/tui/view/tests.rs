@@ -115,8 +115,8 @@ fn overlays(model: &Model) -> Vec<Overlay> {
     let targets: Vec<HostId> = model.order.shown.iter().take(3).map(|index| HostId(*index)).collect();
     vec![
         Overlay::None,
-        Overlay::Help { search: Input::default() },
-        Overlay::Help { search: Input::new(String::from("ra")) },
+        Overlay::Help(Help::default()),
+        Overlay::Help(Help { search: Input::new(String::from("ra")), ..Help::default() }),
         Overlay::Legend,
         Overlay::Override { input: Input::default(), targets: targets.clone() },
         Overlay::Override { input: Input::new(String::from("0.5 for 2h")), targets: targets.clone() },
@@ -162,7 +162,7 @@ fn the_help_has_room_for_every_action_at_80_by_24() {
     for (place, ..) in Place::ALL {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 22));
         let area = buffer.area;
-        help::draw(&keymap(), place, &mut Brush::new(&mut buffer, area, &theme), &Input::default());
+        help::draw(&keymap(), place, &mut Brush::new(&mut buffer, area, &theme), &Help::default());
         let words = text_of(&buffer);
         assert!(words.contains(&format!("help: {}", place.title())), "{words}");
         for binding in keymap().bindings() {

@@ -18,6 +18,8 @@ use crate::tui::review::update::{self, Effect};
 use crate::tui::theme::{Depth, Surroundings};
 use crate::tui::view::{broken, dump, every_size, text_of};
 
+mod session;
+
 /// 2026-11-30T18:00:00Z.
 const BEGAN: i64 = 1_796_061_600_000_000;
 const HOSTS: [&str; 5] = ["www.astr.test", "api.gazet.test", "news.kan.test", "forum.oldca.test", "shop.lumb.test"];
