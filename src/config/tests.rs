@@ -205,7 +205,6 @@ fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
         ("[crawl]\nfollow = [\"*.test\"]", "2:10", "write \"none\""),
         ("[crawl]\nsitemaps = true", "2:12", "write false"),
         ("[crawl]\nmax_depth = 3", "2:13", "write 0"),
-        ("[controller]\nkind = \"adaptive\"", "2:8", "comes with the controller `adaptive`; write \"halving\""),
         ("[controller]\nprior = \"hour-of-week\"", "2:9", "write \"off\""),
         ("[controller]\nprior = \"random-forest\"", "2:9", "write \"off\""),
         ("[controller]\nmemory = \"x\"", "2:10", "write \"\""),
@@ -214,7 +213,6 @@ fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
         ("[output]\nwarc = true", "2:8", "write false"),
         ("[output]\nbodies = \"ok\"", "2:10", "write \"none\""),
         ("[ui]\ntheme = \"lihgt\"", "2:9", "did you mean \"light\"?"),
-        ("[[host]]\nmatch = \"a\"\ncontroller = \"adaptive\"", "3:14", "write \"halving\""),
     ] {
         let shown = error(text);
         assert!(shown.starts_with(&format!("c.toml:{place}: ")), "{shown}");

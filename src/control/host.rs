@@ -201,7 +201,7 @@ impl Slot {
         }
         let not_before = match hot.holding.gate(now) {
             Gate::Until(until) => return Standing::until(until, Limiting::Held),
-            Gate::Probing => return Standing::never(Limiting::Held),
+            Gate::Probing(until) => return Standing::until(until, Limiting::Held),
             Gate::Open | Gate::ProbeDue => Mono::ZERO,
         };
         if available == Mono::NEVER {
@@ -210,7 +210,7 @@ impl Slot {
         if hot.gated {
             return Standing::never(Limiting::RobotsPending);
         }
-        if hot.in_flight >= policy.connections {
+        if hot.in_flight >= policy.connections.min(hot.layer.adaptive.in_flight_max()) {
             return Standing::never(Limiting::Connections);
         }
         let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now));
@@ -378,8 +378,14 @@ impl Hot {
     }
 
     /// The bounds of the host's own controller.
-    pub(super) fn bounds(&self, settings: &Settings) -> Bounds {
-        Bounds { original: self.layer.original, min_rate: settings.min_rate }
+    pub(super) fn bounds(&self, now: Mono, policy: &Policy, settings: &Settings) -> Bounds {
+        Bounds {
+            original: self.layer.original,
+            min_rate: settings.min_rate,
+            refused: self.refusals.within(now),
+            budget: policy.refusal_budget,
+            cold: self.is_cold(settings),
+        }
     }
 
     /// The hold in force at `now`, also while its probe is out.

@@ -136,9 +136,9 @@ impl Controller {
                 after.overriding = None;
                 let learned = hot.layer.adaptive.target(now);
                 hot.warm = true;
-                let min_rate = settings.min_rate;
+                let host_bounds = hot.bounds(now, policy, settings);
                 for layer in std::iter::once(&mut hot.layer).chain(hot.endpoints.iter_mut()) {
-                    let bounds = super::adaptive::Bounds { original: layer.original, min_rate };
+                    let bounds = super::adaptive::Bounds { original: layer.original, cold: false, ..host_bounds };
                     layer.adaptive.reset(now, &bounds);
                     let target = layer.adaptive.target(now);
                     layer.bucket.set_target(now, target);

@@ -1,0 +1,1 @@
+//! How the number came about, in words.
