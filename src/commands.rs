@@ -64,12 +64,6 @@ pub fn completions(shell: clap_complete::Shell, out: &mut dyn Write) -> u8 {
     ignore_closed(out.write_all(&script).and_then(|()| out.flush()))
 }
 
-/// `crawldeck simulate`: not there yet, and says so.
-pub fn simulate(err: &mut dyn Write) -> u8 {
-    say(err, format_args!("simulate comes with a later part"));
-    USAGE
-}
-
 /// `config.toml` in `folder`, if there is one; its name alone where `folder` is the current one.
 fn config_here(folder: &Path) -> Option<PathBuf> {
     let path = if folder == Path::new(".") { PathBuf::from(CONFIG_HERE) } else { folder.join(CONFIG_HERE) };
@@ -151,12 +145,5 @@ mod tests {
             assert!(script.contains(command), "{command}");
         }
         assert_eq!(completions(clap_complete::Shell::Bash, &mut Closed), DONE);
-    }
-
-    #[test]
-    fn simulate_is_refused_with_2() {
-        let mut err = Vec::new();
-        assert_eq!(simulate(&mut err), USAGE);
-        assert!(!err.is_empty());
     }
 }

@@ -10,6 +10,7 @@ mod load;
 mod nearest;
 mod raw;
 mod sections;
+mod servers;
 pub mod units;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
 pub use hosts::{ENDPOINTS_MAX, HOSTS_MAX};
 pub use load::{DEFAULT_CONFIG, Environment, FILE_MAX, KeyCheck, Outside, Overrides};
 pub use sections::{CONCURRENCY_RANGE, THEMES, is_theme_file};
+pub use servers::{SERVERS_MAX, load_servers, parse_servers};
 
 /// What to do when the terminal vanishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -2,22 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{CheckArgs, DemoArgs, ReviewArgs, RunArgs};
+use crate::cli::{CheckArgs, DemoArgs, ReviewArgs, RunArgs, SimulateArgs};
 use crate::clock::SystemClock;
 use crate::commands::{self, DONE, FAILED, USAGE};
-use crate::config::{Config, Outside, Overrides};
+use crate::config::{Config, Glyphs, Outside, Overrides};
 use crate::crawl::input::Source;
 use crate::demo;
 use crate::review::{self, ReviewMode};
 use crate::session::{self, SessionOptions};
+use crate::simulate::{self, Paper};
 use crate::text::Clean;
 use crate::tui;
 use crate::tui::keymap::{Keymap, KeymapError};
 use crate::tui::review::ReviewOptions;
+use crate::tui::theme::Surroundings;
 
 /// Names of temporary folders that are tried.
 const FOLDERS_TRIED: u32 = 16;
@@ -66,6 +68,27 @@ pub fn check(args: CheckArgs, folder: &Path, out: &mut dyn Write, err: &mut dyn 
     }
     let _ = out.write_all(&answer);
     code
+}
+
+/// `crawldeck simulate`: the exit code.
+pub fn simulate(args: &SimulateArgs, folder: &Path, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    match configuration(args.config.as_deref(), folder) {
+        Ok(config) => simulate::simulate(args, &config.settings, paper(config.ui.glyphs), out, err),
+        Err(errors) => complain(errors, USAGE),
+    }
+}
+
+/// What results are written on.
+fn paper(glyphs: Glyphs) -> Paper {
+    // A pipe has no width; 80 columns are what everything is made for.
+    let width = if io::stdout().is_terminal() { tui::terminal::terminal_size().0 } else { 80 };
+    let unicode = match glyphs {
+        Glyphs::Unicode => true,
+        Glyphs::Ascii => false,
+        Glyphs::Auto => Surroundings::read().utf8,
+    };
+    let bar = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    Paper { width, unicode, bar }
 }
 
 /// `crawldeck run`: the exit code.

@@ -15,7 +15,7 @@
 //! * [`journal`] — what is persisted, and how it is read back.
 //! * [`review`] — the text side of `crawldeck review`.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
-//! * [`sim`] — servers as pure models, for the demo and the simulator.
+//! * [`sim`] — servers as pure models, and crawls against them in virtual time; [`simulate`] — its text side.
 //! * [`demo`] — the models of [`sim`] behind real sockets on loopback.
 //! * [`cli`] — what can be typed; [`commands`] — the commands that need no engine.
 //! * [`headless`] — status lines when there is no terminal.
@@ -39,6 +39,7 @@ pub mod review;
 pub mod session;
 pub mod signals;
 pub mod sim;
+pub mod simulate;
 pub mod text;
 pub mod tui;
 pub mod watch;

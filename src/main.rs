@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => launch::demo(args),
         Command::Review(args) => launch::review(args, &mut out),
         Command::Check(args) => launch::check(args, here, &mut out, &mut err),
-        Command::Simulate(_) => commands::simulate(&mut err),
+        Command::Simulate(args) => launch::simulate(&args, here, &mut out, &mut err),
         Command::Completions(args) => commands::completions(args.shell, &mut out),
     };
     ExitCode::from(code)

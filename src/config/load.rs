@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::Path;
 
+use toml::Spanned;
 use toml::de::DeTable;
 
 use super::error::Report;
@@ -70,25 +71,7 @@ impl Config {
 
     /// [`Config::load`] with everything outside the file given.
     pub fn load_with(path: &Path, outside: Outside<'_>) -> Result<Self, ConfigErrors> {
-        let name = path.to_string_lossy();
-        let mut bytes = Vec::new();
-        let read = std::fs::File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
-        if let Err(error) = read {
-            return Err(ConfigErrors::of_file(&name, format!("cannot be read: {error}")));
-        }
-        if bytes.len() as u64 > FILE_MAX {
-            return Err(ConfigErrors::of_file(&name, "is longer than 16 MiB, which no configuration is"));
-        }
-        match String::from_utf8(bytes) {
-            Ok(text) => Self::parse_with(&text, &name, outside),
-            Err(error) => {
-                let good = error.utf8_error().valid_up_to();
-                let text = String::from_utf8_lossy(error.as_bytes().get(..good).unwrap_or_default());
-                let report = Report::default();
-                report.error(good, "this is not UTF-8; save the file as UTF-8");
-                Err(report.into_errors(&text, &name))
-            }
-        }
+        Self::parse_with(&read_text(path)?, &path.to_string_lossy(), outside)
     }
 
     /// Checks `text`; errors call it `name`.
@@ -99,21 +82,7 @@ impl Config {
     /// [`Config::parse`] with everything outside the file given.
     pub fn parse_with(text: &str, name: &str, outside: Outside<'_>) -> Result<Self, ConfigErrors> {
         let report = Report::default();
-        let (document, syntax_errors) = DeTable::parse_recoverable(text);
-        // A key written twice leaves no doubt what the rest means; after any other error of syntax the
-        // meaning of what follows is a guess, and errors about a guess would mislead.
-        let meaning_is_clear = syntax_errors.iter().all(|error| error.message().starts_with("duplicate key"));
-        for error in &syntax_errors {
-            let offset = error.span().map_or(text.len(), |span| span.start);
-            let message = match error.message() {
-                "duplicate key" => {
-                    let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
-                    format!("`{key}` stands here a second time; write it once")
-                }
-                other => other.replace('\n', " "),
-            };
-            report.error(offset, message);
-        }
+        let (document, meaning_is_clear) = parse_document(text, &report);
         let mut config = Self::default();
         if meaning_is_clear {
             let mut top = Section::top(&document, &report);
@@ -163,4 +132,45 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// The text of the file at `path`.
+pub(super) fn read_text(path: &Path) -> Result<String, ConfigErrors> {
+    let name = path.to_string_lossy();
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
+    if let Err(error) = read {
+        return Err(ConfigErrors::of_file(&name, format!("cannot be read: {error}")));
+    }
+    if bytes.len() as u64 > FILE_MAX {
+        return Err(ConfigErrors::of_file(&name, "is longer than 16 MiB, which no configuration is"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(error.as_bytes().get(..good).unwrap_or_default());
+        let report = Report::default();
+        report.error(good, "this is not UTF-8; save the file as UTF-8");
+        report.into_errors(&text, &name)
+    })
+}
+
+/// The document in `text`, its errors of syntax reported, and whether its meaning is clear.
+///
+/// A key written twice leaves no doubt what the rest means; after any other error of syntax the meaning of
+/// what follows is a guess, and errors about a guess would mislead.
+pub(super) fn parse_document<'t>(text: &'t str, report: &Report) -> (Spanned<DeTable<'t>>, bool) {
+    let (document, syntax_errors) = DeTable::parse_recoverable(text);
+    let meaning_is_clear = syntax_errors.iter().all(|error| error.message().starts_with("duplicate key"));
+    for error in &syntax_errors {
+        let offset = error.span().map_or(text.len(), |span| span.start);
+        let message = match error.message() {
+            "duplicate key" => {
+                let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
+                format!("`{key}` stands here a second time; write it once")
+            }
+            other => other.replace('\n', " "),
+        };
+        report.error(offset, message);
+    }
+    (document, meaning_is_clear)
 }

@@ -34,9 +34,9 @@ pub enum Drift {
         /// As many factors.
         factor: Vec<f64>,
     },
-    /// Wanders within ± `amplitude`, a new value every `step`: each keeps most of the one before.
+    /// Wanders around 1, a new value every `step`: each keeps most of the one before.
     Noise {
-        /// 0 to 1.
+        /// Standard deviation, 0 to 1; never further from 1 than twice that.
         amplitude: f64,
         /// How long a value lasts.
         step: Duration,
@@ -84,7 +84,7 @@ impl Drifting {
         factor.max(FACTOR_MIN)
     }
 
-    /// The deviation in `-1..=1` at `elapsed`.
+    /// The deviation in standard deviations, `-2..=2`, at `elapsed`.
     fn wander(&mut self, elapsed: Duration, step: Duration) -> f64 {
         let target = (elapsed.as_nanos() / step.as_nanos().max(1)) as u64;
         if target.saturating_sub(self.step) > NOISE_STEPS_MAX {
@@ -93,9 +93,8 @@ impl Drifting {
         }
         while self.step < target {
             self.step += 1;
-            // Keeps a standard deviation of one half, so that the clamp is seldom felt.
-            let fresh = 0.5 * (1.0 - NOISE_MEMORY * NOISE_MEMORY).sqrt() * self.random.normal();
-            self.deviation = (NOISE_MEMORY * self.deviation + fresh).clamp(-1.0, 1.0);
+            let fresh = (1.0 - NOISE_MEMORY * NOISE_MEMORY).sqrt() * self.random.normal();
+            self.deviation = (NOISE_MEMORY * self.deviation + fresh).clamp(-2.0, 2.0);
         }
         self.deviation
     }
@@ -126,16 +125,16 @@ mod tests {
     }
 
     #[test]
-    fn noise_stays_within_its_amplitude_moves_and_repeats_by_seed() {
+    fn noise_stays_within_twice_its_amplitude_moves_and_repeats_by_seed() {
         let drift = Drift::Noise { amplitude: 0.25, step: Duration::from_secs(30) };
         let run = |seed| {
             let mut drifting = Drifting::new(drift.clone(), seed);
             (0..500).map(|k| drifting.factor(at(f64::from(k) * 30.0))).collect::<Vec<_>>()
         };
         let factors = run(1);
-        assert!(factors.iter().all(|factor| (0.75..=1.25).contains(factor)));
-        let (low, high) = factors.iter().fold((2.0f64, 0.0f64), |(low, high), f| (low.min(*f), high.max(*f)));
-        assert!(high - low > 0.2, "{low}..{high}");
+        assert!(factors.iter().all(|factor| (0.5..=1.5).contains(factor)));
+        let deviation = (factors.iter().map(|factor| (factor - 1.0).powi(2)).sum::<f64>() / 500.0).sqrt();
+        assert!((0.2..0.3).contains(&deviation), "{deviation}");
         assert_eq!(factors, run(1));
         assert_ne!(factors, run(2));
     }
@@ -143,6 +142,6 @@ mod tests {
     #[test]
     fn a_long_silence_costs_a_bounded_number_of_draws() {
         let mut drifting = Drifting::new(Drift::Noise { amplitude: 0.25, step: Duration::from_nanos(1) }, 0);
-        assert!((0.75..=1.25).contains(&drifting.factor(Mono::NEVER)));
+        assert!((0.5..=1.5).contains(&drifting.factor(Mono::NEVER)));
     }
 }

@@ -135,6 +135,36 @@ pub struct SimResponse {
     pub close: Close,
 }
 
+/// What becomes of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// The server is not there.
+    Away,
+    /// The client is banned.
+    Banned,
+    /// The limit or a lockout refused it.
+    Refused,
+    /// Admitted, and failed for a reason of the server's own.
+    Failed,
+    /// Admitted: the site answers.
+    Served,
+}
+
+/// A request's fate, without what the site says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Decided {
+    /// What becomes of it.
+    pub fate: Fate,
+    /// Status; 0 if nothing is answered. Of a served one the site may still say 404 or 302.
+    pub status: u16,
+    /// Headers that tell of the limit.
+    pub headers: Vec<(&'static str, String)>,
+    /// From arrival to answer.
+    pub latency: Duration,
+    /// What happens to the connection.
+    pub close: Close,
+}
+
 /// A server at work.
 #[derive(Clone, Debug)]
 pub struct ServerModel {
@@ -186,12 +216,38 @@ impl ServerModel {
 
     /// The answer to a request that arrives at `now`.
     pub fn respond(&mut self, now: Mono, request: &SimRequest<'_>) -> SimResponse {
+        let Decided { fate, status, headers, latency, close } = self.decide(now);
+        let plain = |text: &str| SimResponse {
+            status,
+            headers: vec![("content-type", "text/plain".to_owned())],
+            body: SimBody::Text(text.to_owned()),
+            latency,
+            close,
+        };
+        let mut response = match fate {
+            Fate::Away => return SimResponse { close, ..SimResponse::default() },
+            Fate::Banned => plain("banned\n"),
+            Fate::Refused => plain("too many requests\n"),
+            Fate::Failed => plain("error\n"),
+            Fate::Served => {
+                let found = self.spec.site.find(request.path);
+                let mut headers = vec![("content-type", found.content_type.to_owned())];
+                headers.extend(found.location.map(|location| ("location", location)));
+                SimResponse { status: found.status, headers, body: found.body, latency, close }
+            }
+        };
+        response.headers.extend(headers);
+        response
+    }
+
+    /// What becomes of a request that arrives at `now`, whatever it asks for: all that virtual time needs.
+    pub fn decide(&mut self, now: Mono) -> Decided {
         let close = self.connect(now);
         if close != Close::No {
-            return SimResponse { close, ..SimResponse::default() };
+            return Decided { fate: Fate::Away, status: 0, headers: Vec::new(), latency: Duration::ZERO, close };
         }
         if let Some(status) = self.banning.as_ref().and_then(|banning| banning.in_force(now)) {
-            return self.plain(status, "banned\n");
+            return self.turned_away(Fate::Banned, status);
         }
         let locked = now < self.locked_until;
         if locked || !self.limiter.admit(now) {
@@ -205,39 +261,32 @@ impl ServerModel {
             None => self.spec.latency.draw(&mut self.random),
         };
         if self.random.chance(self.spec.errors) {
-            return SimResponse { latency, ..self.plain(500, "error\n") };
+            return Decided { latency, ..self.turned_away(Fate::Failed, 500) };
         }
-        let found = self.spec.site.find(request.path);
-        let mut headers = vec![("content-type", found.content_type.to_owned())];
-        headers.extend(found.location.map(|location| ("location", location)));
-        headers.extend(self.hints(now));
-        SimResponse { status: found.status, headers, body: found.body, latency, close: Close::No }
+        Decided { fate: Fate::Served, status: 200, headers: self.hints(now), latency, close }
     }
 
-    fn refuse(&mut self, now: Mono) -> SimResponse {
-        let free_at = now.after(self.limiter.wait(now)).max(self.locked_until);
+    fn refuse(&mut self, now: Mono) -> Decided {
         if let Some(banning) = &mut self.banning {
             banning.refused(now);
         }
-        let mut response = self.plain(self.spec.refusal, "too many requests\n");
+        let mut refusal = self.turned_away(Fate::Refused, self.spec.refusal);
         let seconds = match self.spec.retry_after {
             RetryAfter::Never => None,
             RetryAfter::Fixed(wait) => Some(whole_seconds(wait)),
-            RetryAfter::UntilFree => Some(whole_seconds(free_at.since(now)).max(1)),
+            RetryAfter::UntilFree => {
+                let free_at = now.after(self.limiter.wait(now)).max(self.locked_until);
+                Some(whole_seconds(free_at.since(now)).max(1))
+            }
         };
-        response.headers.extend(seconds.map(|seconds| ("retry-after", seconds.to_string())));
-        response.headers.extend(self.hints(now));
-        response
+        refusal.headers.extend(seconds.map(|seconds| ("retry-after", seconds.to_string())));
+        refusal.headers.extend(self.hints(now));
+        refusal
     }
 
-    fn plain(&self, status: u16, text: &str) -> SimResponse {
-        SimResponse {
-            status,
-            headers: vec![("content-type", "text/plain".to_owned())],
-            body: SimBody::Text(text.to_owned()),
-            latency: self.spec.latency.median.min(REFUSAL_WORK),
-            close: Close::No,
-        }
+    fn turned_away(&self, fate: Fate, status: u16) -> Decided {
+        let latency = self.spec.latency.median.min(REFUSAL_WORK);
+        Decided { fate, status, headers: Vec::new(), latency, close: Close::No }
     }
 
     fn hints(&mut self, now: Mono) -> Vec<(&'static str, String)> {
