@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use super::backoff::{self, Jitter, NoJitter};
 use super::adaptive::Wait;
+use super::backoff::{self, Jitter, NoJitter};
 use super::{Answer, BackoffPolicy, Hold, HoldReason, Mono, Outcome, Verdict};
 
 /// The least hold after a throttle (the mission's rule).

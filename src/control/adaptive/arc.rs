@@ -27,6 +27,8 @@ use crate::control::{Mono, Original};
 pub const ADAPTIVE_MIN_RATE: f64 = 1.0 / 300.0;
 /// Where a host that starts cold goes on from, tokens per second.
 const SLOW_START: f64 = 0.5;
+/// What it may send at once meanwhile, tokens.
+const SLOW_BURST: f64 = 2.0;
 /// A slow start doubles after so many answers …
 const SLOW_ANSWERS: u32 = 8;
 /// … and so many seconds.
@@ -407,11 +409,12 @@ impl RateController for Arc {
 
     fn target(&self, now: Mono) -> Original {
         let rate = self.bounded(now);
-        let capacity = if self.known || self.phase == Phase::Slow {
+        let most = self.original.capacity.max(1.0);
+        let capacity = match self.phase {
+            _ if !self.known && self.phase != Phase::Slow => self.original.capacity,
+            Phase::Slow => SLOW_BURST.min(most),
             // Paced: what was saved up would meet the server as a burst. 50 ms of slots make up for late timers.
-            (1.0 + 0.05 * rate).clamp(1.0, self.original.capacity.max(1.0))
-        } else {
-            self.original.capacity
+            _ => (1.0 + 0.05 * rate).min(most),
         };
         Original { rate, capacity }
     }
@@ -421,8 +424,8 @@ impl RateController for Arc {
     }
 
     fn pause(&self, sent: Mono) -> Option<Wait> {
-        let patience = (self.no_secs > 0.0)
-            .then(|| Duration::from_secs_f64((4.0 * f64::from(self.no_secs)).clamp(0.15, 60.0)));
+        let patience =
+            (self.no_secs > 0.0).then(|| Duration::from_secs_f64((4.0 * f64::from(self.no_secs)).clamp(0.15, 60.0)));
         Some(Wait { secs: self.pause_secs(sent), patience })
     }
 
@@ -451,3 +454,6 @@ impl Arc {
         self.budget = bounds.budget;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,15 +6,13 @@ use super::measure::Taken;
 use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS, Signal};
 use crate::control::Mono;
 
-/// Tokens saved in a cruise up to which the sum is trusted: beyond, the server's bucket may have run over.
-const SAVED_KNOWN: f64 = 6.0;
 /// Answers on which an estimate has to rest so that a failed probe cannot lower it.
-const ENOUGH: f64 = 30.0;
+pub(super) const ENOUGH: f64 = 30.0;
 
 /// From the first refusal to the first answer after it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Episode {
-    phase: Phase,
+    pub(super) phase: Phase,
     since: Mono,
     /// When the phase had begun in which it was met.
     began: Mono,
@@ -45,7 +43,7 @@ impl Arc {
                 let doubled = (2.0 * episode.pause).min(300.0);
                 // Where blocks were long before, this one will be, too.
                 let usual = if self.costly > 0 { 0.8 * self.block_secs - sent.secs_since(episode.since) } else { 0.0 };
-                doubled.max(usual)
+                doubled.max(usual).min(300.0)
             }
             Some(episode) => episode.pause,
             None => {
@@ -70,7 +68,7 @@ impl Arc {
         if !news {
             return;
         }
-        let took = observation.latency as f32;
+        let took = if observation.latency.is_finite() { observation.latency.clamp(0.0, 60.0) as f32 } else { 1.0 };
         self.no_secs = if self.no_secs > 0.0 { self.no_secs + (took - self.no_secs) / 8.0 } else { took };
         let pause = self.pause_secs(observation.sent);
         match &mut self.episode {

@@ -163,11 +163,6 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Tokens taken beyond what a limit of `limit` gives until the refusal.
-    pub(super) fn beyond(&self, limit: f64) -> f64 {
-        self.accepted - limit * self.open
-    }
-
     /// Accepted per second. While it was `blocked` for the last seconds, the server's bucket may have run over: then
     /// the stretch only says between what the limit lies, and the belief `before` is kept within that.
     pub(super) fn rate(&self, blocked: f64, before: Option<f64>, burst: f64) -> f64 {

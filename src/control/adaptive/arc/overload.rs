@@ -10,6 +10,9 @@ const NINE: usize = 9;
 /// Medians in a row above the threshold that mean a queue.
 const BAD_RUN: u8 = 16;
 
+/// Silence lowers the rate to this at most, tokens per second: at a request each deadline it says nothing more.
+const SILENT_FLOOR: f64 = 0.1;
+
 /// The server's queue, as the time of answers shows it.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Queueing {
@@ -105,7 +108,7 @@ impl Arc {
     pub(super) fn on_served(&mut self, now: Mono, observation: &Observation) {
         let failed = observation.signal == Signal::ServerError;
         self.on_error(now, failed);
-        if failed {
+        if failed || !observation.latency.is_finite() || observation.latency < 0.0 {
             return;
         }
         let Some(completed) = self.queueing.on_answer(now, observation.latency) else { return };
@@ -160,7 +163,8 @@ impl Arc {
             self.errors.silent = 0;
             self.cut = Some(now);
             self.known = true;
-            self.move_limit(now, self.bounded(now) / 2.0);
+            let rate = self.bounded(now);
+            self.move_limit(now, (rate / 2.0).max(SILENT_FLOOR.min(rate)));
             self.enter(now, Phase::Recover);
         }
     }
