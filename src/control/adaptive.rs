@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use arc::{ADAPTIVE_MIN_RATE, Arc};
+pub use arc::{ADAPTIVE_MIN_RATE, Arc, Doing, Why};
 pub use fixed::Fixed;
 pub use halving::{HALVING_MIN_RATE, Halving};
 
@@ -107,6 +107,10 @@ pub trait RateController {
     fn pause(&self, _sent: Mono) -> Option<Wait> {
         None
     }
+    /// How its number came about, where it can say.
+    fn why(&self, _now: Mono) -> Option<Why> {
+        None
+    }
     /// Requests in flight at most, for the controller's own reasons.
     fn in_flight_max(&self) -> u32 {
         u32::MAX
@@ -170,6 +174,10 @@ impl RateController for Adaptive {
 
     fn pause(&self, sent: Mono) -> Option<Wait> {
         each!(self, one => one.pause(sent))
+    }
+
+    fn why(&self, now: Mono) -> Option<Why> {
+        each!(self, one => one.why(now))
     }
 
     fn in_flight_max(&self) -> u32 {

@@ -13,7 +13,7 @@ use super::history::History;
 use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, LaneQueue, Slot, Standing, cost_of};
 use super::wake_queue::{Ticket, WakeQueue};
 use super::{
-    Answer, Code, Decision, FailureCode, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
+    Answer, Code, Decision, FailureCode, Hint, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
     PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
 };
 
@@ -278,6 +278,17 @@ impl Controller {
         self.replan(now, grant.host);
     }
 
+    /// The headers of an answer that is about to be reported told of the server's limit. `refused`: that answer is a
+    /// refusal.
+    pub fn hint(&mut self, now: Mono, host: HostId, hint: &Hint, refused: bool) {
+        let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
+        hot.exhausted = refused && hint.exhausted() && hot.pace.trusted(now);
+        if hot.exhausted {
+            hot.pace.missed(now);
+        }
+        hot.pace.hear(now, hint, hot.in_flight.saturating_sub(1));
+    }
+
     /// A wire request ended.
     pub fn answer(&mut self, now: Mono, answer: &Answer) -> Judgement {
         let nothing = Judgement { outcome: Outcome::Local, give_up: false };
@@ -306,6 +317,9 @@ impl Controller {
             hot.last_ok = Some(now);
         }
         let latency = answer.latency.as_secs_f64();
+        // A window that is used up, as its headers say, tells nothing new of the limit.
+        let told = std::mem::take(&mut hot.exhausted) && signal == Signal::Throttle;
+        let signal = if told { Signal::Neutral } else { signal };
         let observation = Observation { signal, sent: answer.sent, probe: ruling.probe, latency };
         let host_bounds = hot.bounds(now, policy, &self.settings);
         let layer = hot.adapted(answer.lane);

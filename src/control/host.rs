@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::adaptive::{Adaptive, Bounds, RateController};
 use super::bucket::Bucket;
+use super::hints::Pace;
 use super::hold::{Gate, Holding};
 use super::latency::Latency;
 use super::wake_queue::Ticket;
@@ -123,6 +124,10 @@ pub(super) struct Hot {
     pub(super) holding: Holding,
     pub(super) operator: OperatorSettings,
     pub(super) crawl_delay: Option<CrawlDelay>,
+    /// What the server's headers say of its limit.
+    pub(super) pace: Pace,
+    /// The answer being reported says that its window is used up.
+    pub(super) exhausted: bool,
     /// robots.txt is being asked for: nothing else goes.
     pub(super) gated: bool,
     pub(super) in_flight: u32,
@@ -213,7 +218,7 @@ impl Slot {
         if hot.in_flight >= policy.connections.min(hot.layer.adaptive.in_flight_max()) {
             return Standing::never(Limiting::Connections);
         }
-        let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now));
+        let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now)).max(hot.pace.not_before());
         let mut why = Limiting::NoTokens;
         if let Some(delay) = hot.crawl_delay {
             if hot.in_flight > 0 {
@@ -306,6 +311,8 @@ impl Hot {
             holding: Holding::default(),
             operator: OperatorSettings::default(),
             crawl_delay: None,
+            pace: Pace::default(),
+            exhausted: false,
             gated: false,
             in_flight: 0,
             sent: 0,
@@ -351,6 +358,7 @@ impl Hot {
         if let Some(global) = settings.global_rate {
             effective.rate = effective.rate.min(global);
         }
+        effective.rate = effective.rate.min(self.pace.rate(now));
         if let Some(delay) = self.crawl_delay {
             effective.rate = effective.rate.min(1.0 / delay.obeyed.as_secs_f64().max(1e-9));
             effective.capacity = effective.capacity.min(1.0);
@@ -383,7 +391,7 @@ impl Hot {
             original: self.layer.original,
             min_rate: settings.min_rate,
             refused: self.refusals.within(now),
-            budget: policy.refusal_budget,
+            budget: self.operator.budget.unwrap_or(policy.refusal_budget),
             cold: self.is_cold(settings),
         }
     }

@@ -4,7 +4,7 @@
 //! controllers learn on under both. Undo restores settings, not what was learned meanwhile.
 
 use super::adaptive::RateController;
-use super::command::{CAPACITY_RANGE, RATE_RANGE};
+use super::command::{BUDGET_MAX, CAPACITY_RANGE, RATE_RANGE};
 use super::history::{Act, Change};
 use super::{
     Command, CommandResult, Controller, Hold, HostId, HostState, Lifetime, Mono, OperatorSettings, Original, Override,
@@ -67,6 +67,7 @@ impl Controller {
             | Command::Override(_)
             | Command::Auto
             | Command::Reset
+            | Command::Budget(_)
             | Command::Wake(_) => self.act(now, command, targets, chosen_by),
         }
     }
@@ -131,6 +132,16 @@ impl Controller {
                 before.overriding.ok_or(SkipReason::Already)?;
                 after.overriding = None;
                 What::Auto
+            }
+            Command::Budget(budget) => {
+                if *budget > BUDGET_MAX {
+                    return Err(SkipReason::OutOfRange);
+                }
+                if before.budget.unwrap_or(policy.refusal_budget) == *budget {
+                    return Err(SkipReason::Already);
+                }
+                after.budget = Some(*budget);
+                What::Budget
             }
             Command::Reset => {
                 after.overriding = None;
@@ -386,6 +397,7 @@ fn describe(command: &Command) -> String {
         }
         Command::Auto => String::from("auto: override dropped"),
         Command::Reset => String::from("reset to the original rate and capacity"),
+        Command::Budget(budget) => format!("budget of {budget} refusals in 10 minutes"),
         Command::Wake(WakeEven::Own) => String::from("wake"),
         Command::Wake(WakeEven::Asked) => String::from("wake, though the server asked to wait"),
         Command::Halt => String::from("halt"),

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::adaptive::Why;
 use super::{Concern, HostId, Mono, Original, Outcome, Override, Pause};
 
 /// What one host is doing, in one word.
@@ -233,6 +234,8 @@ pub struct HostView {
     pub eta: Option<Duration>,
     /// The cold start still bounds the rate.
     pub cold: bool,
+    /// How the adaptive number came about, where the controller can say.
+    pub why: Option<Why>,
 }
 
 impl HostView {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use url::Url;
 
-use crate::control::{RequestKind, Verdict};
+use crate::control::{Hint, RequestKind, Verdict};
 use crate::text::Clean;
 
 /// One wire request to make. Redirects are never followed by the fetcher; each hop is a request.
@@ -28,6 +28,8 @@ pub struct Reply {
     pub status: Option<u16>,
     /// A valid wait from Retry-After, measured against the response's own Date where it is a date.
     pub retry_after: Option<Duration>,
+    /// What the headers say of the server's limit.
+    pub hint: Option<Hint>,
     /// `Location` of a 3xx, resolved against the URL; `Err` says why it leads nowhere.
     pub location: Option<Result<Url, Clean>>,
     /// Bytes of the body as received.
@@ -56,6 +58,7 @@ impl Reply {
             verdict: Verdict::Failed(outcome),
             status: None,
             retry_after: None,
+            hint: None,
             location: None,
             received: 0,
             body: Bytes::new(),

@@ -18,6 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::episode::Episode;
+pub use self::explain::{Doing, Why};
 use self::measure::Measure;
 use self::overload::{Errors, Queueing};
 use super::{Bounds, Observation, RateController, Shift, Signal, Wait};
@@ -45,6 +46,13 @@ const CRUISE_MAX: f64 = 900.0;
 
 /// A cruise is to end before the limit has moved by so much, if it goes on as of late.
 const DRIFT_MAX: f64 = 0.02;
+/// The same two, where the estimate is far below what the host once bore: that is likely to come back.
+const DEPRESSED_SHARE: f64 = 0.2;
+const DEPRESSED_MAX: f64 = 300.0;
+/// Limits come back after round times: a host that lost more than half is asked at each multiple of this.
+const ROUND_SECS: f64 = 900.0;
+/// In the first ten minutes of a host the budget is at most this: nothing is known of how it takes refusals.
+const FIRST_BUDGET: f64 = 4.0;
 
 /// What the controller is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -104,6 +112,14 @@ pub struct Arc {
     hit: f64,
     /// Additional margin, learned from hits while cruising.
     margin: f64,
+    /// Its blocks last the same each time.
+    lockout: bool,
+    /// When it was below half of its best first.
+    dropped_at: Option<Mono>,
+    /// When the first request was sent.
+    began_at: Mono,
+    /// Where refusals cost long blocks: the estimate was once met from just below.
+    proven: bool,
     /// Refusals cost long blocks here.
     costly: u8,
     block_secs: f64,
@@ -121,6 +137,8 @@ pub struct Arc {
     floor: f64,
     /// How long refusals take to come, averaged, seconds; 0 = unknown.
     no_secs: f32,
+    /// What the estimate rests on: answers, and seconds.
+    basis: (f32, f32),
     /// What was said last, so that a change is told once.
     told: Original,
 }
@@ -151,6 +169,10 @@ impl Arc {
             verifying: 0.0,
             hit: 0.0,
             margin: 0.0,
+            lockout: false,
+            proven: false,
+            dropped_at: None,
+            began_at: Mono::ZERO,
             costly: 0,
             block_secs: 0.0,
             creep: 0,
@@ -163,6 +185,7 @@ impl Arc {
             queueing: Queueing::default(),
             floor: ADAPTIVE_MIN_RATE,
             no_secs: 0.0,
+            basis: (0.0, 0.0),
             told: original,
         }
     }
@@ -173,13 +196,15 @@ impl Arc {
     }
 
     /// Refusals per ten minutes at which it stops asking; infinite without a budget.
-    fn soft(&self) -> f64 {
-        match (self.budget, self.banned) {
+    fn soft(&self, now: Mono) -> f64 {
+        let first = now.secs_since(self.began_at) < 600.0 && self.banned == 0;
+        let budget = match (self.budget, self.banned) {
             (0, 0) => f64::INFINITY,
             (0, banned) => f64::from(banned),
             (budget, 0) => f64::from(budget),
             (budget, banned) => f64::from(budget.min(banned)),
-        }
+        };
+        if first && budget.is_finite() { budget.min(FIRST_BUDGET) } else { budget }
     }
 
     /// Whether the estimate is far below what this host once bore.
@@ -198,15 +223,22 @@ impl Arc {
         }
         let age = now.secs_since(self.moved_at);
         let (low, high) = (30.0_f64.max(15.0 / self.limit), CRUISE_MAX.max(60.0 / self.limit));
-        let mut secs = match self.depressed(now) {
-            true => (0.1 * age).clamp(low, (high / 2.0).max(low)),
-            false => (AGE_SHARE * age).clamp(low, high),
+        let mut secs = if self.depressed(now) {
+            (DEPRESSED_SHARE * age).clamp(low, DEPRESSED_MAX.max(low))
+        } else {
+            (AGE_SHARE * age).clamp(low, high)
         };
         secs = secs.min((DRIFT_MAX / self.drift.max(1e-9)).max(low));
         if self.costly > 0 {
-            secs = (4.0 * self.block_secs).clamp(60.0, 600.0).max(15.0 / self.limit);
+            secs = match self.proven {
+                true => {
+                    let steady = 3.0 * DRIFT_MAX / self.drift.max(1e-9);
+                    (8.0 * self.block_secs).clamp(60.0, 900.0).min(steady.max(2.0 * self.block_secs)).max(15.0 / self.limit)
+                }
+                false => (2.0 * self.block_secs).clamp(30.0, 120.0).max(8.0 / self.limit),
+            };
         }
-        let (refused, soft) = (f64::from(self.refused), self.soft());
+        let (refused, soft) = (f64::from(self.refused), self.soft(now));
         if refused >= soft {
             secs = secs.max(600.0);
         } else if refused >= soft - 2.0 {
@@ -217,15 +249,20 @@ impl Arc {
 
     /// The share of the estimate that cruising leaves to the server.
     fn eps(&self, now: Mono) -> f64 {
-        let spare = (SPARE / (self.limit * self.cruise_secs(now))).max(0.5 * self.error()).clamp(EPS_MIN, 0.05);
-        let (refused, soft) = (f64::from(self.refused), self.soft());
+        let spare = (self.spare() / (self.limit * self.cruise_secs(now))).max(0.5 * self.error()).clamp(EPS_MIN, 0.05);
+        let (refused, soft) = (f64::from(self.refused), self.soft(now));
         let budget = match () {
             () if refused >= 2.0 * soft => 0.10,
             () if refused > soft => 0.02,
             () => 0.0,
         };
-        let spare = if self.queueing.limited() { spare.max(0.05) } else { spare };
+        let spare = if self.queueing.limited() { spare.max(0.04) } else { spare };
         (spare + self.margin + budget).min(0.3)
+    }
+
+    /// Tokens to save up: no more than the server's bucket has room for.
+    fn spare(&self) -> f64 {
+        if self.burst > 0.0 { (self.burst - self.head - 0.5).clamp(0.3, SPARE) } else { SPARE }
     }
 
     /// How wrong the estimate may be, as a share of it: a token and a half at either end.
@@ -239,8 +276,7 @@ impl Arc {
 
     /// How long a probe takes to become noticeable.
     fn probe_secs(&self, now: Mono) -> f64 {
-        let secs = 15.0_f64.max(10.0 / self.limit);
-        if self.depressed(now) { 0.7 * secs } else { secs }
+        if self.depressed(now) { 4.0_f64.max(3.0 / self.limit) } else { 15.0_f64.max(10.0 / self.limit) }
     }
 
     /// The rate by phase, before any bound.
@@ -291,8 +327,8 @@ impl Arc {
     fn advance(&mut self, now: Mono) {
         let elapsed = now.secs_since(self.since);
         match self.phase {
-            Phase::Cruise if self.known && elapsed >= self.cruise_secs(now) => {
-                if f64::from(self.refused) >= self.soft() && elapsed < 600.0 {
+            Phase::Cruise if self.known && (elapsed >= self.cruise_secs(now) || self.round_mark(now)) => {
+                if f64::from(self.refused) >= self.soft(now) && elapsed < 600.0 {
                     return;
                 }
                 if self.costly > 0 {
@@ -308,10 +344,18 @@ impl Arc {
         }
     }
 
+    /// Whether a round time since the limit fell has passed in this cruise.
+    fn round_mark(&self, now: Mono) -> bool {
+        let Some(dropped) = self.dropped_at.filter(|_| self.costly == 0 && self.depressed(now)) else { return false };
+        let marks = |at: Mono| (at.secs_since(dropped) - 2.0).max(0.0) / ROUND_SECS;
+        f64::from(self.refused) < self.soft(now) && marks(now).floor() > marks(self.since).floor()
+    }
+
     /// A little more where refusals are costly: by tenths of a per cent first, then faster.
     fn creep_on(&mut self, now: Mono) {
         let step = f64::from(self.creep);
         let more = (0.002 * (1.0 + step * step / 4.0)).min(0.15);
+        let more = if self.proven { more } else { more.max(0.04) };
         self.creep = self.creep.saturating_add(1);
         self.move_limit(now, self.limit * (1.0 + more));
         self.enter(now, Phase::Cruise);
@@ -360,7 +404,11 @@ impl Arc {
             self.best = limit;
             self.best_at = now;
         }
-        self.measure.set_limit(now, limit);
+        match self.dropped_at {
+            None if self.depressed(now) => self.dropped_at = Some(now),
+            Some(_) if !self.depressed(now) => self.dropped_at = None,
+            _ => {}
+        }
     }
 
     /// The change since it was last asked, if there is any worth the name.
@@ -379,11 +427,17 @@ impl Arc {
 impl RateController for Arc {
     fn on_send(&mut self, now: Mono, bounds: &Bounds) {
         self.take_bounds(bounds);
+        if self.measure.is_fresh() {
+            self.began_at = now;
+        }
         if self.measure.is_fresh() && bounds.cold && self.phase == Phase::Ceiling && !self.known {
             self.step = SLOW_START.min(self.original.rate);
             self.enter(now, Phase::Slow);
         }
         let gap = self.measure.on_send(now, self.bounded(now), self.limit, self.episode.is_some());
+        if let Some(episode) = &mut self.episode {
+            episode.on_send(now);
+        }
         if gap > 0.0 {
             // Nothing was asked meanwhile: the phase has not gone on.
             self.since = self.since.after_secs(gap);
@@ -411,10 +465,11 @@ impl RateController for Arc {
         let rate = self.bounded(now);
         let most = self.original.capacity.max(1.0);
         let capacity = match self.phase {
+            _ if self.episode.is_some() => 1.0,
             _ if !self.known && self.phase != Phase::Slow => self.original.capacity,
             Phase::Slow => SLOW_BURST.min(most),
             // Paced: what was saved up would meet the server as a burst. 50 ms of slots make up for late timers.
-            _ => (1.0 + 0.05 * rate).min(most),
+            _ => (1.0 + 0.05 * self.limit.min(self.original.rate)).min(most),
         };
         Original { rate, capacity }
     }
@@ -427,6 +482,10 @@ impl RateController for Arc {
         let patience =
             (self.no_secs > 0.0).then(|| Duration::from_secs_f64((4.0 * f64::from(self.no_secs)).clamp(0.15, 60.0)));
         Some(Wait { secs: self.pause_secs(sent), patience })
+    }
+
+    fn why(&self, now: Mono) -> Option<Why> {
+        Some(self.explain(now))
     }
 
     fn in_flight_max(&self) -> u32 {

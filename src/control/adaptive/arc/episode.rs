@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::measure::Taken;
-use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS, Signal};
+use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS};
 use crate::control::Mono;
 
 /// Answers on which an estimate has to rest so that a failed probe cannot lower it.
@@ -21,11 +21,19 @@ pub(super) struct Episode {
     /// Tokens used beyond the estimate by then.
     surplus: f64,
     pause: f64,
+    first_pause: f64,
     fails: u8,
     creeping: bool,
+    /// The first request after the wait, until it is answered.
+    canary: Option<Mono>,
 }
 
 impl Episode {
+    /// A request goes out after the wait.
+    pub(super) fn on_send(&mut self, now: Mono) {
+        self.canary.get_or_insert(now);
+    }
+
     /// The rate until something sent after the refusal is answered.
     pub(super) fn meanwhile(&self, limit: Option<f64>) -> f64 {
         match limit {
@@ -39,6 +47,7 @@ impl Arc {
     /// How long to wait after a refusal of a request sent at `sent` that did not say how long.
     pub(super) fn pause_secs(&self, sent: Mono) -> f64 {
         match &self.episode {
+            Some(episode) if episode.canary.is_some_and(|canary| sent > canary) => episode.pause,
             Some(episode) if self.cut.is_none_or(|cut| sent > cut) => {
                 let doubled = (2.0 * episode.pause).min(300.0);
                 // Where blocks were long before, this one will be, too.
@@ -72,9 +81,12 @@ impl Arc {
         self.no_secs = if self.no_secs > 0.0 { self.no_secs + (took - self.no_secs) / 8.0 } else { took };
         let pause = self.pause_secs(observation.sent);
         match &mut self.episode {
+            // One that followed a probe which is still out says nothing of that one.
+            Some(episode) if episode.canary.is_some_and(|canary| observation.sent > canary) => {}
             Some(episode) => {
                 episode.fails = episode.fails.saturating_add(1);
                 episode.pause = pause;
+                episode.canary = None;
             }
             None => {
                 let hit = self.hit_rate(now);
@@ -85,8 +97,10 @@ impl Arc {
                     hit,
                     surplus: self.measure.level(),
                     pause,
+                    first_pause: pause,
                     fails: 0,
                     creeping: self.costly > 0 && self.creep > 0,
+                    canary: None,
                 });
                 self.measure.begin_cut();
             }
@@ -116,15 +130,18 @@ impl Arc {
             hit: 0.0,
             surplus: 0.0,
             pause: 1.0,
+            first_pause: 300.0,
             fails: 0,
             creeping: false,
+            canary: None,
         });
         self.measure.begin_cut();
     }
 
     /// Any answer that is no refusal.
     pub(super) fn on_accepted(&mut self, now: Mono, observation: &Observation) {
-        let after_cut = self.cut.is_none_or(|cut| observation.sent > cut);
+        let canary = self.episode.as_ref().and_then(|episode| episode.canary) == Some(observation.sent);
+        let after_cut = canary || self.cut.is_none_or(|cut| observation.sent > cut);
         if after_cut && let Some(episode) = self.episode.take() {
             let taken = self.measure.close(observation.sent);
             self.learn(now, observation.sent, &episode, &taken);
@@ -141,7 +158,6 @@ impl Arc {
                 }
             }
         }
-        let _ = Signal::Success;
     }
 
     fn learn(&mut self, now: Mono, sent: Mono, episode: &Episode, taken: &Taken) {
@@ -151,28 +167,33 @@ impl Arc {
             return;
         }
         let blocked = sent.secs_since(episode.since);
-        let long = blocked > 3.0_f64.max(8.0 / self.limit.max(1e-9));
+        // Longer than our own wait, and longer than a bucket needs: the block is the server's.
+        let slow = taken.rate(blocked, None, 0.0).min(self.limit).max(1e-9);
+        let long = blocked > (3.0 + 3.0 * episode.first_pause).max(8.0 / slow);
         if long {
-            self.block_secs = if self.costly > 0 { 0.5 * (self.block_secs + blocked) } else { blocked };
+            // A lockout lasts as long each time; what is left of a window does not.
+            self.lockout = self.block_secs > 0.0 && (blocked / self.block_secs - 1.0).abs() < 0.04;
+            self.block_secs = blocked;
             self.costly = 5;
-        } else {
+        } else if episode.hit > 1.2 * self.limit {
+            // Only a hit well above the limit can tell that refusals are cheap here.
             self.costly = self.costly.saturating_sub(1);
         }
         self.creep = 0;
         let hit = episode.hit;
-        let estimate = taken.rate(blocked, self.known.then_some(self.limit), self.burst);
+        let estimate = taken.rate(blocked, self.lockout.then_some(self.limit), self.burst);
         let good = taken.good();
         let before = self.limit;
         self.hit = hit;
         let head = self.limit * blocked;
-        let spent = f64::from(self.refused) >= self.soft();
+        let spent = f64::from(self.refused) >= self.soft(now);
         let mut climb_from = None;
         if !self.known {
             self.known = true;
             self.moved_at = now;
             self.best = 0.0;
             self.samples = 4.0;
-            let limit = if long { estimate.clamp(0.25 * hit, hit) } else { 0.6 * hit };
+            let limit = if long { (estimate * taken.open_rate()).sqrt().clamp(0.05 * hit, hit) } else { 0.6 * hit };
             self.move_limit(now, limit);
             if !long {
                 climb_from = Some(self.limit);
@@ -182,20 +203,24 @@ impl Arc {
                 Phase::Probe | Phase::Ceiling => climb_from = self.learn_probe(now, episode, estimate, taken),
                 Phase::Climb | Phase::Slow => climb_from = self.learn_climb(now, episode, estimate, taken),
                 Phase::Cruise | Phase::Recover if episode.creeping => {
-                    let limit = if good { estimate } else { 0.0 };
-                    self.move_limit(now, limit.max(0.985 * before).min(0.99 * before));
+                    // It crept up to here: a little less was borne for long, unless the limit has fallen.
+                    let fallen = taken.good() && !self.lockout && long;
+                    let limit = if fallen { estimate.max(0.6 * before) } else { 0.975 * before };
+                    self.settle(now, limit.min(0.99 * before), taken.accepted);
                 }
                 Phase::Cruise | Phase::Recover => self.learn_cruise(now, estimate, taken),
             }
         }
+        self.proven = (episode.creeping && hit < 1.15 * self.limit) || (self.proven && hit < 1.5 * self.limit);
         if good {
             self.valid = true;
+            self.basis = (taken.accepted as f32, taken.elapsed as f32);
             let drift = (self.limit / before - 1.0).abs() / taken.elapsed.max(1.0);
             self.drift += 0.3 * (drift - self.drift);
         }
         self.head = if self.burst > 0.0 { head.min(self.burst) } else { head.min(10.0) };
         match climb_from {
-            Some(from) if !spent => {
+            Some(from) if !spent && self.costly == 0 => {
                 self.step = from.max(self.floor).min(self.original.rate);
                 self.climbs = self.climbs.saturating_add(1);
                 self.enter(now, Phase::Climb);
@@ -233,11 +258,16 @@ impl Arc {
             // From an empty bucket the climb will tell.
             self.settle(now, estimate.max(before), self.samples.max(taken.accepted));
             self.verifying = surplus;
+            // Far above, the probe has not been refused for long: the limit is not far below where it ended.
+            if surplus > 6.0 * expected.max(3.0) {
+                return Some((0.6 * hit).max(1.02 * self.limit));
+            }
             return Some((before + more).max(1.05 * before).min((self.limit * hit).sqrt()).max(1.02 * self.limit));
         }
-        if held - slop > surplus + 3.0 {
+        if held - slop > surplus + 1.0 {
             // It ran over: this is what it holds.
-            self.burst = if self.burst > 0.0 { self.burst + 0.3 * (surplus - self.burst) } else { surplus }.max(1.0);
+            let full = surplus + 0.5;
+            self.burst = if self.burst > 0.0 { self.burst + 0.3 * (full - self.burst) } else { full }.max(1.0);
         }
         if self.samples < ENOUGH {
             // The first estimates are rough, and this one is better.
@@ -283,7 +313,8 @@ impl Arc {
         } else {
             let low = if self.poor > 0 { 0.25 } else { 0.6 };
             self.poor = self.poor.saturating_add(1);
-            self.settle(now, estimate.clamp(low * before, 0.8 * before), 4.0);
+            let most = (taken.accepted + 1.5) / taken.elapsed.max(0.1);
+            self.settle(now, most.clamp(low * before, 0.8 * before), 4.0);
         }
     }
 

@@ -123,8 +123,6 @@ impl Measure {
         self.level
     }
 
-    pub(super) fn set_limit(&mut self, _now: Mono, _limit: f64) {}
-
     /// A refusal begins to be waited out.
     pub(super) fn begin_cut(&mut self) {
         self.after_cut = 0.0;
@@ -174,10 +172,15 @@ impl Taken {
         let Some(before) = before.filter(|_| open > 0.0) else { return least };
         let most = self.accepted.max(0.0) / open;
         let spare = if burst > 0.0 { burst.max(1.0) } else { 3.0 };
-        if blocked <= 0.03 * self.elapsed || blocked > 0.1 * self.elapsed || blocked * least <= spare {
+        if blocked <= 0.03 * self.elapsed || blocked * least <= spare {
             return least;
         }
-        (0.985 * before).clamp(least, most)
+        (0.97 * before).clamp(least, most)
+    }
+
+    /// Accepted per second until the refusal.
+    pub(super) fn open_rate(&self) -> f64 {
+        if self.open > 0.0 { self.accepted.max(0.0) / self.open } else { 0.0 }
     }
 
     /// Whether it is long enough to be believed.
