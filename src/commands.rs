@@ -26,10 +26,15 @@ pub const CONFIG_HERE: &str = "config.toml";
 /// The configuration of `-c FILE`, else of `config.toml` in `folder` (where the command was started) if
 /// it exists, else the built-in defaults.
 pub fn find_config(named: Option<&Path>, folder: &Path, outside: Outside<'_>) -> Result<Config, ConfigErrors> {
-    match named.map(Path::to_path_buf).or_else(|| config_here(folder)) {
+    match config_file(named, folder) {
         Some(path) => Config::load_with(&path, outside),
         None => Ok(Config::default()),
     }
+}
+
+/// The file that [`find_config`] reads, if there is one.
+pub fn config_file(named: Option<&Path>, folder: &Path) -> Option<PathBuf> {
+    named.map(Path::to_path_buf).or_else(|| config_here(folder))
 }
 
 /// `crawldeck check`: the exit code.
@@ -40,7 +45,7 @@ pub fn check(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    let Some(path) = named.map(Path::to_path_buf).or_else(|| config_here(folder)) else {
+    let Some(path) = config_file(named, folder) else {
         say(err, format_args!("there is no {CONFIG_HERE} here; name the file: crawldeck check FILE"));
         return USAGE;
     };

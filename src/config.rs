@@ -4,6 +4,7 @@
 //! [`Config`], in which everything is validated.
 
 mod check;
+mod differences;
 mod error;
 mod hosts;
 mod load;
@@ -20,9 +21,11 @@ use std::time::Duration;
 
 use crate::control::{Original, Settings};
 
+pub use differences::{Difference, Takes};
+pub(crate) use error::line_and_column;
 pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
 pub use hosts::{ENDPOINTS_MAX, HOSTS_MAX};
-pub use load::{DEFAULT_CONFIG, Environment, FILE_MAX, KeyCheck, Outside, Overrides};
+pub use load::{DEFAULT_CONFIG, Environment, FILE_MAX, KeyCheck, KeysCheck, Outside, Overrides, ThemeCheck};
 pub use sections::{CONCURRENCY_RANGE, THEMES, is_theme_file};
 pub use servers::{SERVERS_MAX, load_servers, parse_servers};
 
@@ -48,6 +51,20 @@ pub enum Glyphs {
     Ascii,
 }
 
+/// Which links are followed.
+#[derive(Clone, Debug, Default)]
+pub enum Follow {
+    /// None.
+    #[default]
+    None,
+    /// Those to the hosts that the inputs name.
+    Host,
+    /// Those to all hosts of the registrable domains that the inputs name.
+    Domain,
+    /// Those to hosts that one of these matches.
+    Globs(Vec<globset::GlobMatcher>),
+}
+
 /// The `[crawl]` section, without what the core takes ([`Settings`]).
 #[derive(Clone, Debug)]
 pub struct CrawlConfig {
@@ -55,8 +72,14 @@ pub struct CrawlConfig {
     pub urls: Vec<PathBuf>,
     /// The User-Agent header; its first token is what robots.txt groups are matched against.
     pub user_agent: String,
+    /// Which links are followed.
+    pub follow: Follow,
     /// URL patterns never fetched.
     pub exclude: Vec<regex::Regex>,
+    /// Whether the sitemaps that robots.txt names are read.
+    pub sitemaps: bool,
+    /// Links from an input to a URL at most; 0 = no limit.
+    pub max_depth: u32,
     /// Wire requests in the whole crawl; 0 = no limit.
     pub max_requests: u64,
     /// Attempts for one URL that fail with 5xx or network errors.
@@ -182,8 +205,17 @@ impl std::fmt::Debug for SecretString {
     }
 }
 
+/// The `[output]` section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OutputConfig {
+    /// Whether exchanges are kept as WARC records.
+    pub warc: bool,
+    /// Whether decoded bodies of successful responses are kept.
+    pub bodies: bool,
+}
+
 /// The `[ui]` section.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UiConfig {
     /// Frames a second at most.
     pub fps: u32,
@@ -191,6 +223,8 @@ pub struct UiConfig {
     pub glyphs: Glyphs,
     /// Theme name.
     pub theme: String,
+    /// Whether the terminal is asked for the mouse at the start.
+    pub mouse: bool,
     /// What to do on hang-up.
     pub on_hangup: OnHangup,
 }
@@ -207,6 +241,8 @@ pub struct Config {
     pub hosts: Vec<HostRule>,
     /// `[network]`.
     pub network: NetworkConfig,
+    /// `[output]`.
+    pub output: OutputConfig,
     /// `[ui]`.
     pub ui: UiConfig,
     /// `[keys]`: action name -> key, as typed; the keymap checks them.
@@ -220,7 +256,10 @@ impl Default for Config {
             crawl: CrawlConfig {
                 urls: Vec::new(),
                 user_agent: "crawldeck/0.1 (+https://example.org/about-our-crawl)".to_owned(),
+                follow: Follow::None,
                 exclude: Vec::new(),
+                sitemaps: false,
+                max_depth: 0,
                 max_requests: 0,
                 retries: 5,
                 respect_robots: true,
@@ -239,7 +278,14 @@ impl Default for Config {
                 cookies: false,
                 extra_roots: Vec::new(),
             },
-            ui: UiConfig { fps: 4, glyphs: Glyphs::Auto, theme: "auto".to_owned(), on_hangup: OnHangup::Continue },
+            output: OutputConfig::default(),
+            ui: UiConfig {
+                fps: 4,
+                glyphs: Glyphs::Auto,
+                theme: "auto".to_owned(),
+                mouse: false,
+                on_hangup: OnHangup::Continue,
+            },
             keys: BTreeMap::new(),
         }
     }

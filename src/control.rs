@@ -22,7 +22,9 @@ pub mod latency;
 pub mod operator;
 pub mod outcome;
 pub mod policy;
+pub mod reconfigure;
 pub mod retry_after;
+mod site;
 pub mod snapshot;
 mod sweep;
 mod tell;
@@ -42,7 +44,10 @@ pub use decision::{Decision, Value, What, Who};
 pub use hints::Hint;
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
-pub use snapshot::{Code, CodeCount, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend};
+pub use reconfigure::Placement;
+pub use snapshot::{
+    Code, CodeCount, EndpointView, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend,
+};
 pub use sweep::REFUSING;
 pub use time::Mono;
 

@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::clock::ManualClock;
-    use crate::config::{CrawlConfig, Glyphs, NetworkConfig, OnHangup, UiConfig};
+    use crate::config::{CrawlConfig, Follow, Glyphs, NetworkConfig, OnHangup, UiConfig};
     use crate::control::Settings;
 
     fn config() -> Config {
@@ -201,7 +201,10 @@ mod tests {
             crawl: CrawlConfig {
                 urls: Vec::new(),
                 user_agent: "agent".into(),
+                follow: Follow::None,
                 exclude: Vec::new(),
+                sitemaps: false,
+                max_depth: 0,
                 max_requests: 0,
                 retries: 5,
                 respect_robots: true,
@@ -220,7 +223,14 @@ mod tests {
                 cookies: false,
                 extra_roots: Vec::new(),
             },
-            ui: UiConfig { fps: 4, glyphs: Glyphs::Auto, theme: String::new(), on_hangup: OnHangup::Continue },
+            output: Default::default(),
+            ui: UiConfig {
+                fps: 4,
+                glyphs: Glyphs::Auto,
+                theme: String::new(),
+                mouse: false,
+                on_hangup: OnHangup::Continue,
+            },
             keys: BTreeMap::new(),
         }
     }

@@ -178,6 +178,7 @@ mod tests {
             notices: Vec::new(),
             timeline: None,
             focus: None,
+            ui: None,
         })
     }
 

@@ -12,6 +12,7 @@ use crate::commands::{self, DONE, FAILED, USAGE};
 use crate::config::{Config, Glyphs, Outside, Overrides};
 use crate::crawl::input::Source;
 use crate::demo;
+use crate::reload::ConfigFile;
 use crate::review::{self, ReviewMode};
 use crate::session::{self, SessionOptions};
 use crate::simulate::{self, Paper};
@@ -19,7 +20,7 @@ use crate::text::Clean;
 use crate::tui;
 use crate::tui::keymap::{Keymap, KeymapError};
 use crate::tui::review::ReviewOptions;
-use crate::tui::theme::Surroundings;
+use crate::tui::theme::{Depth, Surroundings, Theme};
 
 /// Names of temporary folders that are tried.
 const FOLDERS_TRIED: u32 = 16;
@@ -29,7 +30,7 @@ const SERVERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What a configuration is checked against beside itself: the environment, the actions that keys can be bound to.
 fn outside() -> Outside<'static> {
-    Outside::with_keys(&check_key)
+    Outside { keys: &check_key, conflicts: &check_keys, theme: &check_theme, ..Outside::process() }
 }
 
 /// One entry of `[keys]`. Whether two of them want the same key shows only when all are known.
@@ -43,22 +44,42 @@ fn check_key(action: &str, key: &str) -> Result<(), String> {
     }
 }
 
-/// The configuration of `-c FILE` or of `folder`, with its keys checked against each other.
+/// All of `[keys]` together: which lines want a key that another action has.
+fn check_keys(keys: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let Err(errors) = Keymap::with_overrides(keys) else { return Vec::new() };
+    let conflict = |error: KeymapError| match &error {
+        // The line to mend is one of the file; of two lines it is the second.
+        KeymapError::Conflict { first, second, .. } => {
+            let action = if keys.contains_key(second) { second } else { first };
+            Some((action.clone(), error.to_string()))
+        }
+        _ => None,
+    };
+    errors.into_iter().filter_map(conflict).collect()
+}
+
+/// A theme that is a file of one's own, for few colours and for many.
+fn check_theme(file: &str) -> Result<(), String> {
+    for depth in [Depth::True, Depth::Sixteen] {
+        let around = Surroundings { depth, ..Surroundings::default() };
+        Theme::load(file, Glyphs::Auto, around).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The configuration of `-c FILE` or of `folder`.
 fn configuration(named: Option<&Path>, folder: &Path) -> Result<Config, String> {
     let config = commands::find_config(named, folder, outside()).map_err(|errors| errors.to_string())?;
     if let Some(root) = config.network.extra_roots.iter().find(|root| !root.is_file()) {
         let root = Clean::new(root.to_string_lossy());
         return Err(format!("extra_roots in [network]: {root} is no file that can be read; name a PEM file"));
     }
-    match Keymap::with_overrides(&config.keys) {
-        Ok(_) => Ok(config),
-        Err(errors) => Err(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
-    }
+    Ok(config)
 }
 
 /// `crawldeck check`: the exit code.
 pub fn check(args: CheckArgs, folder: &Path, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    // Conflicts of keys have no single place in the file, so they are told by themselves.
+    // Certificates are looked for when a crawl begins, so they are looked for here, too.
     let mut answer = Vec::new();
     let code = commands::check(args.file.as_deref(), folder, outside(), &mut answer, err);
     if code == DONE
@@ -114,8 +135,20 @@ pub fn run(args: RunArgs, folder: &Path) -> u8 {
         headless: args.headless,
         ends_after: None,
         legend: Vec::new(),
+        config_file: commands::config_file(args.config.as_deref(), folder).map(|path| config_file(path, overrides)),
     };
     in_runtime(session::run(options))
+}
+
+/// The file at `path`, checked as at the start whenever it is read again.
+fn config_file(path: PathBuf, overrides: Overrides) -> ConfigFile {
+    let name = path.to_string_lossy().into_owned();
+    let check = move |text: &str| {
+        let mut config = Config::parse_with(text, &name, outside())?;
+        config.apply(overrides)?;
+        Ok(config)
+    };
+    ConfigFile { path, check: Box::new(check) }
 }
 
 /// `crawldeck demo`: the exit code.
@@ -137,8 +170,15 @@ pub fn demo(args: DemoArgs) -> u8 {
             }
         }
         let sources = servers.urls().into_iter().map(Source::Url).collect();
-        let options =
-            SessionOptions { config, dir, sources, headless: args.headless, ends_after: args.lasting, legend };
+        let options = SessionOptions {
+            config,
+            dir,
+            sources,
+            headless: args.headless,
+            ends_after: args.lasting,
+            legend,
+            config_file: None,
+        };
         let end = session::run(options).await;
         // A connection that will not close is no reason to stay.
         let _ = tokio::time::timeout(SERVERS_WITHIN, servers.stop()).await;
@@ -198,8 +238,8 @@ fn review_screen(args: &ReviewArgs) -> u8 {
         }
     }
     // A configuration that is broken, or none, is no reason not to look at a run.
-    let ui = configuration(None, Path::new(".")).map(|config| config.ui).unwrap_or_else(|_| Config::default().ui);
-    let options = ReviewOptions { ui, dir: args.dir.clone(), other: args.other.clone() };
+    let config = configuration(None, Path::new(".")).unwrap_or_else(|_| Config::default());
+    let options = ReviewOptions { ui: config.ui, keys: config.keys, dir: args.dir.clone(), other: args.other.clone() };
     match tui::review::run(options, SystemClock::shared()) {
         Ok(()) => DONE,
         Err(error) => complain(error, FAILED),

@@ -12,6 +12,7 @@
 //! * [`control`] — **the core**: buckets, the adaptive controller, holds, commands. Pure.
 //! * [`config`] — what the user configured, checked.
 //! * [`crawl`] — frontier, engine, fetching: the engine's task alone changes the controller.
+//! * [`archive`] — what a crawl keeps of what it fetched: WARC files, a tree of bodies.
 //! * [`journal`] — what is persisted, and how it is read back.
 //! * [`review`] — the text side of `crawldeck review`.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
@@ -20,10 +21,12 @@
 //! * [`cli`] — what can be typed; [`commands`] — the commands that need no engine.
 //! * [`headless`] — status lines when there is no terminal.
 //! * [`watch`] — what passes between the engine and whoever watches it.
+//! * [`reload`] — the configuration file, read again on request and when it changes.
 //! * [`session`] — one crawl wired together; [`signals`] — signals become requests; [`launch`] — from what was
 //!   typed to a session.
 //! * [`tui`] — the dashboard: sees snapshots, sends requests, holds nothing up.
 
+pub mod archive;
 pub mod cli;
 pub mod clock;
 pub mod commands;
@@ -35,6 +38,7 @@ pub mod headless;
 pub mod journal;
 pub mod launch;
 pub mod logging;
+pub mod reload;
 pub mod review;
 pub mod session;
 pub mod signals;

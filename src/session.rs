@@ -14,6 +14,7 @@ use rustix::process::{Resource, Rlimit};
 use rustix::termios::isatty;
 use tokio::sync::mpsc;
 
+use crate::archive::{Archive, ArchiveOptions, Keep, Room};
 use crate::clock::{Clock, SystemClock};
 use crate::commands;
 use crate::config::Config;
@@ -24,6 +25,7 @@ use crate::headless;
 use crate::journal::run_folder::RunFolder;
 use crate::journal::{Journal, render, summary};
 use crate::logging::{self, LOG_VARIABLE};
+use crate::reload::{self, ConfigFile};
 use crate::signals::{self, SignalTargets, Stopped};
 use crate::text::Clean;
 use crate::tui::{self, TuiHandle, TuiOptions};
@@ -75,13 +77,18 @@ pub struct SessionOptions {
     pub ends_after: Option<Duration>,
     /// Lines about the hosts, for the demo's screen.
     pub legend: Vec<Clean>,
+    /// Where the configuration comes from, if it is a file.
+    pub config_file: Option<ConfigFile>,
 }
 
 /// Runs a session to its end and prints the summary; the exit code.
 pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
-    let SessionOptions { mut config, dir, sources, headless, ends_after, legend } = options;
+    let SessionOptions { mut config, dir, sources, headless, ends_after, legend, config_file } = options;
     let clock = SystemClock::shared();
-    let sockets = raise_descriptors();
+    let keep = Keep { warc: config.output.warc, bodies: config.output.bodies };
+    let room = keep.any().then(|| Room::new(&dir, keep));
+    // A body that is kept may need a file beside its socket.
+    let sockets = raise_descriptors() / if keep.any() { 2 } else { 1 };
     let signals = signals::take().map_err(failed)?;
     // Everything that the user may have to change is found before anything is written.
     let idle_per_host = config.settings.policies.iter().map(|policy| policy.connections).max().unwrap_or(1);
@@ -93,6 +100,7 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         // Where descriptors are few, none is kept for a connection that nobody uses.
         FetcherOptions {
             idle_per_host: if sockets < config.settings.concurrency { 0 } else { idle_per_host as usize },
+            keep: room.clone(),
             ..FetcherOptions::default()
         },
     )
@@ -102,6 +110,10 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let filter = std::env::var(LOG_VARIABLE).ok();
     let _log = logging::start(folder.path(), clock.clone(), filter.as_deref()).map_err(failed)?;
     let journal = Journal::open(folder.path(), clock.clone()).map_err(failed)?;
+    let archive = match room {
+        Some(room) => Some(Archive::open(folder.path(), room, clock.clone(), about(&config)).map_err(failed)?),
+        None => None,
+    };
 
     if sockets < config.settings.concurrency {
         tracing::warn!(
@@ -132,6 +144,11 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let targets = SignalTargets { requests: requests.clone(), ui: ui.clone(), stopped: stopped.clone() };
     let mut listening = signals.listen(targets);
     let timer = ends_after.map(|after| tokio::spawn(drain_after(after, requests.clone())));
+    let reloading = config_file.map(|file| {
+        let file = within_descriptors(file, sockets);
+        reload::spawn(file, Config::clone(&config), requests.clone(), clock.clone()).map_err(failed)
+    });
+    let (_reloader, ask) = reloading.transpose()?.unzip();
     drop(requests);
 
     let seed = fastrand::u64(..);
@@ -141,6 +158,7 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         fetch,
         clock,
         journal,
+        archive,
         inputs,
         requests: requests_in,
         watcher: Some(watcher),
@@ -149,7 +167,11 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         seed,
     };
     // A task of its own: the workers that report to it run on the same threads, and need to wake no other.
-    let end = match tokio::spawn(Engine::new(parts).run()).await {
+    let engine = match ask {
+        Some(ask) => Engine::new(parts).reloading(ask),
+        None => Engine::new(parts),
+    };
+    let end = match tokio::spawn(engine.run()).await {
         Ok(end) => end,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
@@ -187,6 +209,24 @@ fn raise_descriptors() -> u32 {
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let most = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     u32::try_from(most.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1)
+}
+
+/// A concurrency beyond the descriptors there are is cut whenever the file is read.
+fn within_descriptors(file: ConfigFile, sockets: u32) -> ConfigFile {
+    let check = file.check;
+    let cut = move |text: &str| {
+        let mut config = check(text)?;
+        config.settings.concurrency = config.settings.concurrency.min(sockets);
+        Ok(config)
+    };
+    ConfigFile { check: Box::new(cut), ..file }
+}
+
+/// What the archive tells of this crawl.
+fn about(config: &Config) -> ArchiveOptions {
+    let robots = if config.crawl.respect_robots { "obey" } else { "ignore" };
+    let about = vec![("robots", robots.to_owned()), ("http-header-user-agent", config.crawl.user_agent.clone())];
+    ArchiveOptions { about, ..ArchiveOptions::default() }
 }
 
 async fn drain_after(after: Duration, requests: mpsc::Sender<Request>) {

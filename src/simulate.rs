@@ -23,7 +23,7 @@ const SEEDS: Seeds = Seeds { from: 1, to: 1 };
 /// What fixes the random servers when nothing is said.
 const RANDOM_SEED: u64 = 1;
 /// Runs at most: their reports are kept until the end.
-const RUNS_MAX: u64 = 10_000_000;
+const RUNS_MAX: u64 = 1_000_000;
 /// Names of servers that a message lists at most.
 const KNOWN_SHOWN: usize = 20;
 
@@ -132,13 +132,14 @@ impl Asked {
                 }
                 writeln!(
                     out,
-                    "{} against {}, seed {}: requests/s (bars) and the hidden limit (line); goodput {:.3}, {:.1} refused/h",
+                    "{} against {}, seed {}: goodput {:.3}, {:.1} refused/h",
                     contender.name,
                     Clean::new(server.id.as_str()),
                     self.seeds.from,
                     seen.report.goodput,
                     seen.report.refused_per_hour,
                 )?;
+                writeln!(out, "requests/s (bars) and the hidden limit (line)")?;
                 plot::draw(&seen.course, usize::from(paper.width), ink, out)?;
             }
         }

@@ -4,11 +4,13 @@
 //! one, so a dead, slow or absent watcher costs the crawl nothing; changed rows gather meanwhile (at
 //! most one mark a host). Requests wait in a queue of [`REQUESTS_MAX`]; a full one refuses the key.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Wall;
-use crate::control::{Command, HostCounts, HostId, HostView, Mono, Outcome, Who};
+use crate::config::{Config, ConfigErrors, UiConfig};
+use crate::control::{Command, EndpointView, HostCounts, HostId, HostView, Mono, Outcome, Who};
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 
@@ -65,13 +67,69 @@ pub enum Recent {
     Decision(LogLine),
 }
 
-/// What happened lately to the host that a watcher looks at.
+/// Where the robots.txt of an authority is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RobotsState {
+    /// On its way, after so many redirects.
+    InFlight {
+        /// Redirects followed so far.
+        hops: u8,
+    },
+    /// It is known, and asked for again then.
+    Known {
+        /// Until when it holds.
+        until: Mono,
+    },
+    /// It could not be had; the next try is due then.
+    Failed {
+        /// When.
+        until: Mono,
+        /// Failed tries in a row; 0 = the next question tries again.
+        tries: u32,
+    },
+    /// Its address is one that is not connected to; asked again then.
+    Refused {
+        /// When.
+        until: Mono,
+    },
+}
+
+/// Whom the rules in force are written for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RobotsGroup {
+    /// There is no group for us: nothing is forbidden.
+    #[default]
+    Nobody,
+    /// The group `*`.
+    Everybody,
+    /// The group that names this crawler.
+    Us,
+}
+
+/// The robots.txt of one authority of the host in focus.
 #[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RobotsView {
+    /// Whose, `https://example.com`.
+    pub authority: Clean,
+    /// Where it is in its life.
+    pub state: RobotsState,
+    /// The copy in use, if there is one: when it was fetched, whom its rules are for, how many they are.
+    pub copy: Option<(Mono, RobotsGroup, usize)>,
+}
+
+/// The host that a watcher looks at: what happened to it lately, and what its row does not tell.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Focus {
     /// Which.
     pub host: HostId,
     /// Oldest first; at most [`FOCUS_MAX`].
     pub recent: Vec<Recent>,
+    /// Its endpoints, in the order of their paths in the row.
+    pub endpoints: Vec<EndpointView>,
+    /// What is known of its robots.txt, over http and over https; `None` = it is not asked for.
+    pub robots: Option<Vec<RobotsView>>,
+    /// URLs that robots.txt forbade since the run began.
+    pub denied: u64,
 }
 
 /// Where the crawl is in its life.
@@ -123,6 +181,8 @@ pub struct Totals {
     pub halted: bool,
     /// Granting stopped for a reason of our own (journal cannot be written).
     pub stopped_because: Option<Clean>,
+    /// What is wrong with the configuration file, since it was read last; the old one is in force.
+    pub config_trouble: Option<Clean>,
     /// Time until 95 % of the URLs are done; only when the queue shrinks.
     pub eta_bulk: Option<Duration>,
     /// Time until the slowest host is done, and that host.
@@ -157,6 +217,35 @@ pub struct Snapshot {
     pub timeline: Option<Arc<Bins>>,
     /// The host in focus, whenever something new happened to it.
     pub focus: Option<Arc<Focus>>,
+    /// The configuration was read again, and says this about the screen now.
+    pub ui: Option<Arc<UiSettings>>,
+}
+
+/// What the configuration says about the screen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UiSettings {
+    /// The `[ui]` section.
+    pub ui: UiConfig,
+    /// The `[keys]` section.
+    pub keys: BTreeMap<String, String>,
+}
+
+/// The configuration file, read once more.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Whom to answer; `None` = the file changed by itself.
+    pub ticket: Option<u64>,
+    /// Which file.
+    pub file: Clean,
+    /// What it says, or what is wrong with it.
+    pub loaded: Arc<Result<Config, ConfigErrors>>,
+}
+
+impl PartialEq for Reading {
+    /// The same reading, not the same words.
+    fn eq(&self, other: &Self) -> bool {
+        self.ticket == other.ticket && Arc::ptr_eq(&self.loaded, &other.loaded)
+    }
 }
 
 /// A change of the crawl itself.
@@ -168,8 +257,12 @@ pub enum Change {
     Add(String),
     /// URLs that match this regular expression are not fetched any more.
     Exclude(String),
+    /// URLs that match this regular expression are no trap.
+    Allow(String),
     /// Fetches in flight at most.
     Concurrency(u32),
+    /// The configuration file is read again.
+    Reload,
 }
 
 /// What a watcher may ask for.
@@ -197,6 +290,10 @@ pub enum Request {
         /// What to change.
         change: Change,
     },
+    /// The configuration file was read again.
+    Reread(Reading),
+    /// The configuration file is not watched, in words that say why.
+    Unwatched(Clean),
     /// Look closely at a host, or at none: snapshots then carry what happens to it.
     Focus(Option<HostId>),
     /// End what is in flight, then leave.

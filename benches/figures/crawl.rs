@@ -43,6 +43,24 @@ impl Job {
         Terminal::start(BINARY, &arguments, self.folder.path()).wait();
     }
 
+    /// Runs to the end without a dashboard; the most memory that was resident, in KiB, as it was seen every 20 ms.
+    pub(crate) fn headless_weighed(&mut self) -> u64 {
+        let mut arguments = self.arguments();
+        arguments.push("--headless".to_owned());
+        let mut run = Terminal::start(BINARY, &arguments, self.folder.path());
+        let status = format!("/proc/{}/status", run.child.process_id().expect("it runs"));
+        let mut peak = 0;
+        while run.child.try_wait().expect("ours").is_none() {
+            let text = std::fs::read_to_string(&status).unwrap_or_default();
+            let most = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let most = most.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+            peak = peak.max(most.unwrap_or(0));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        run.wait();
+        peak
+    }
+
     /// Starts it with the dashboard; the folder lives as long as the pair.
     pub(crate) fn dashboard_kept(mut self) -> (Self, Terminal) {
         let dashboard = self.dashboard();

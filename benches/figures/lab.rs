@@ -39,6 +39,7 @@ pub(crate) fn measure(table: &mut Table) {
                 retry_after: told.and_then(|(_, value)| value.parse().ok()),
                 body: Bytes::from(said.body.bytes()),
                 after: said.latency,
+                html: false,
             }
         }));
         Job::new(CONFIG, &server.pages(PAGES)).headless();

@@ -1,6 +1,6 @@
 //! The figures of the README: measured, printed, never asserted.
 //!
-//! `cargo bench --bench figures -- [controller|memory|fetch|pace|frame|idle|pause|review|lab]...` runs those that are named,
+//! `cargo bench --bench figures -- [controller|memory|fetch|follow|pace|frame|idle|pause|review|lab|simulate]...` runs those that are named,
 //! or all. Every figure names what it is to reach; a machine that is busy with something else gives worse ones, so
 //! the load average is printed, too. All servers are on loopback. What runs in a process of its own (the crawl, the
 //! bare client, what is weighed) is this program again with `child` in front, or the `crawldeck` binary itself.
@@ -17,6 +17,7 @@
 mod controller;
 mod crawl;
 mod fetch;
+mod follow;
 mod frame;
 mod idle;
 mod lab;
@@ -25,6 +26,7 @@ mod pace;
 mod pause;
 mod review;
 mod server;
+mod simulate;
 mod table;
 
 use table::Table;
@@ -36,16 +38,18 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Figure = fn(&mut Table);
 
 /// All figures, in the order in which they are told.
-const FIGURES: [(&str, Figure); 9] = [
+const FIGURES: [(&str, Figure); 11] = [
     ("controller", controller::measure),
     ("memory", memory::measure),
     ("fetch", fetch::measure),
+    ("follow", follow::measure),
     ("pace", pace::measure),
     ("frame", frame::measure),
     ("idle", idle::measure),
     ("pause", pause::measure),
     ("review", review::measure),
     ("lab", lab::measure),
+    ("simulate", simulate::measure),
 ];
 
 fn main() {
@@ -53,6 +57,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["child", "memory", kind] => return memory::child(kind),
+        ["child", "site"] => return follow::child(),
         ["child", "bare", rest @ ..] => return fetch::child(rest),
         _ => {}
     }

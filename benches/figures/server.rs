@@ -20,11 +20,13 @@ pub(crate) struct Answer {
     pub(crate) retry_after: Option<u64>,
     pub(crate) body: Bytes,
     pub(crate) after: Duration,
+    /// It says that it is HTML.
+    pub(crate) html: bool,
 }
 
 impl Answer {
     pub(crate) fn ok(body: Bytes) -> Self {
-        Self { status: 200, retry_after: None, body, after: Duration::ZERO }
+        Self { status: 200, retry_after: None, body, after: Duration::ZERO, html: false }
     }
 }
 
@@ -144,6 +146,9 @@ async fn answer(
     let mut response = Response::builder().status(answer.status);
     if let Some(seconds) = answer.retry_after {
         response = response.header("retry-after", seconds);
+    }
+    if answer.html {
+        response = response.header("content-type", "text/html; charset=utf-8");
     }
     response.body(Full::new(answer.body))
 }

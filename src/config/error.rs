@@ -69,8 +69,13 @@ impl ConfigErrors {
         self.errors.iter()
     }
 
-    /// An error about a file that cannot be read at all.
-    pub(super) fn of_file(name: &str, message: impl Into<Clean>) -> Self {
+    /// How many there are, those that are left out included.
+    pub fn count(&self) -> usize {
+        self.errors.len() + self.left_out
+    }
+
+    /// An error about a file as a whole.
+    pub(crate) fn of_file(name: &str, message: impl Into<Clean>) -> Self {
         let place = Place::File(Clean::new(name));
         Self { errors: vec![ConfigError { place, message: message.into() }], left_out: 0 }
     }
@@ -134,7 +139,7 @@ impl Report {
 }
 
 /// Line and column of byte `offset`, from 1; the column counts characters.
-pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let mut end = offset.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -166,7 +166,7 @@ impl EndpointRule {
 }
 
 /// A pattern over bucket keys, and its text in their form.
-fn host_pattern(value: &DeValue<'_>) -> Result<(String, GlobMatcher), String> {
+pub(super) fn host_pattern(value: &DeValue<'_>) -> Result<(String, GlobMatcher), String> {
     let typed = text(value)?;
     if typed.contains(['/', '@', '\\']) || typed.contains(char::is_whitespace) {
         return Err(format!("\"{typed}\" is no host; write its name alone, without scheme, path and user"));

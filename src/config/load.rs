@@ -1,5 +1,6 @@
 //! From a file to a [`Config`]: reading, parsing, all sections in turn, and the flags that overrule.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::Path;
@@ -23,13 +24,22 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// Says what is wrong with a line of `[keys]`, given action and key. The keymap knows, not this module.
 pub type KeyCheck<'a> = &'a dyn Fn(&str, &str) -> Result<(), String>;
 
+/// Says what is wrong with all of `[keys]` together: the action whose line is to be mended, and why.
+pub type KeysCheck<'a> = &'a dyn Fn(&BTreeMap<String, String>) -> Vec<(String, String)>;
+/// Says what is wrong with a theme that is a file.
+pub type ThemeCheck<'a> = &'a dyn Fn(&str) -> Result<(), String>;
+
 /// What checking needs from outside the file.
 #[derive(Clone, Copy)]
 pub struct Outside<'a> {
     /// Where `env:NAME` is looked up.
     pub environment: Environment<'a>,
-    /// Who checks `[keys]`.
+    /// Who checks `[keys]`, line by line.
     pub keys: KeyCheck<'a>,
+    /// Who checks that no two of them want the same key.
+    pub conflicts: KeysCheck<'a>,
+    /// Who reads themes.
+    pub theme: ThemeCheck<'a>,
 }
 
 impl std::fmt::Debug for Outside<'_> {
@@ -38,17 +48,15 @@ impl std::fmt::Debug for Outside<'_> {
     }
 }
 
-impl<'a> Outside<'a> {
-    /// The process's environment, and `keys` to check the keys.
-    pub fn with_keys(keys: KeyCheck<'a>) -> Self {
-        Self { environment: &|name| std::env::var_os(name), keys }
-    }
-}
-
 impl Outside<'static> {
-    /// The process's environment; `[keys]` is taken as typed.
+    /// The process's environment; `[keys]` and theme files are taken as typed.
     pub fn process() -> Self {
-        Self { environment: &|name| std::env::var_os(name), keys: &|_, _| Ok(()) }
+        Self {
+            environment: &|name| std::env::var_os(name),
+            keys: &|_, _| Ok(()),
+            conflicts: &|_| Vec::new(),
+            theme: &|_| Ok(()),
+        }
     }
 }
 
@@ -71,7 +79,12 @@ impl Config {
 
     /// [`Config::load`] with everything outside the file given.
     pub fn load_with(path: &Path, outside: Outside<'_>) -> Result<Self, ConfigErrors> {
-        Self::parse_with(&read_text(path)?, &path.to_string_lossy(), outside)
+        Self::parse_with(&Self::read(path)?, &path.to_string_lossy(), outside)
+    }
+
+    /// The text of the file at `path`, unchecked but for its length and encoding.
+    pub fn read(path: &Path) -> Result<String, ConfigErrors> {
+        read_text(path)
     }
 
     /// Checks `text`; errors call it `name`.
@@ -92,9 +105,9 @@ impl Config {
             sections::backoff(top.section("backoff"), &mut config.settings);
             sections::network(top.section("network"), &mut config.network);
             hosts::hosts(top.sections("host", "host"), &mut config, outside.environment);
-            sections::output(top.section("output"));
-            sections::ui(top.section("ui"), &mut config.ui, &mut config.settings);
-            sections::keys(&mut top, &mut config, outside.keys);
+            sections::output(top.section("output"), &mut config.output);
+            sections::ui(top.section("ui"), &mut config.ui, &mut config.settings, outside.theme);
+            sections::keys(&mut top, &mut config, outside);
             top.finish();
         }
         if report.is_empty() { Ok(config) } else { Err(report.into_errors(text, name)) }

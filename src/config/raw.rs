@@ -130,6 +130,13 @@ impl<'t> Section<'t> {
         self.report.error(place, format!("{}: {message}", self.name(key)));
     }
 
+    /// Reports something about the entry `name` of the table `key`.
+    pub(super) fn error_in(&self, key: &str, name: &str, message: &str) {
+        let table = self.table.get(key).and_then(|value| value.get_ref().as_table());
+        let place = table.and_then(|table| table.get(name)).map_or(self.span.start, |value| value.span().start);
+        self.report.error(place, format!("{}: {message}", self.name(key)));
+    }
+
     /// Reports every key that nobody asked for.
     pub(super) fn finish(self) {
         for (key, _) in self.table {

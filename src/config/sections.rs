@@ -12,9 +12,10 @@ use toml::de::DeValue;
 use super::check::{
     Word, any_text, boolean, duration, number, proxy, regex, resolved, size, text, user_agent, whole, word, zero_or,
 };
+use super::hosts::host_pattern;
 use super::nearest::nearest;
 use super::raw::{Section, wrong_type};
-use super::{Config, Glyphs, KeyCheck, NetworkConfig, OnHangup, UiConfig};
+use super::{Config, Follow, Glyphs, NetworkConfig, OnHangup, OutputConfig, Outside, ThemeCheck, UiConfig};
 use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
 use crate::control::{ControllerKind, Settings, Shape};
 
@@ -58,15 +59,12 @@ pub(super) fn crawl(section: Option<Section<'_>>, config: &mut Config) {
     }
     section.set("concurrency", &mut config.settings.concurrency, whole(CONCURRENCY_RANGE));
     section.set("user_agent", &mut crawl.user_agent, user_agent);
-    section.read("follow", follow);
+    section.set("follow", &mut crawl.follow, follow);
     if let Some(exclude) = section.list("exclude", regex) {
         crawl.exclude = exclude;
     }
-    section.read("sitemaps", only_false("reading sitemaps is not there yet"));
-    section.read("max_depth", |value| match whole(0..=1_000_000_u32)(value)? {
-        0 => Ok(()),
-        _ => Err("a depth needs links to be followed, which is not there yet; write 0".to_owned()),
-    });
+    section.set("sitemaps", &mut crawl.sitemaps, boolean);
+    section.set("max_depth", &mut crawl.max_depth, whole(0..=1_000_000_u32));
     section.set("max_requests", &mut crawl.max_requests, whole(REQUESTS_RANGE));
     section.set("retries", &mut crawl.retries, whole(0..=1_000));
     section.set("give_up_after", &mut config.settings.give_up_after, duration(SECOND..=YEAR));
@@ -147,23 +145,28 @@ pub(super) fn network(section: Option<Section<'_>>, network: &mut NetworkConfig)
     section.finish();
 }
 
-/// `[output]`: nothing of it can be honoured yet but its defaults.
-pub(super) fn output(section: Option<Section<'_>>) {
+/// `[output]`.
+pub(super) fn output(section: Option<Section<'_>>, output: &mut OutputConfig) {
     let Some(mut section) = section else { return };
-    section.read("warc", only_false("writing WARC files is not there yet"));
-    let no_bodies = Word::NotYet("is not there yet: bodies are not kept; write \"none\"");
-    section.read("bodies", word(&[("none", Word::Is(())), ("ok", no_bodies)]));
+    section.set("warc", &mut output.warc, boolean);
+    section.set("bodies", &mut output.bodies, word(&[("none", Word::Is(false)), ("ok", Word::Is(true))]));
     section.finish();
 }
 
 /// `[ui]`.
-pub(super) fn ui(section: Option<Section<'_>>, ui: &mut UiConfig, settings: &mut Settings) {
+pub(super) fn ui(
+    section: Option<Section<'_>>,
+    ui: &mut UiConfig,
+    settings: &mut Settings,
+    check_theme: ThemeCheck<'_>,
+) {
     let Some(mut section) = section else { return };
     section.set("fps", &mut ui.fps, whole(1..=60));
     let glyphs =
         [("auto", Word::Is(Glyphs::Auto)), ("unicode", Word::Is(Glyphs::Unicode)), ("ascii", Word::Is(Glyphs::Ascii))];
     section.set("glyphs", &mut ui.glyphs, word(&glyphs));
-    section.set("theme", &mut ui.theme, theme);
+    section.set("theme", &mut ui.theme, theme(check_theme));
+    section.set("mouse", &mut ui.mouse, boolean);
     section.set("override_ttl", &mut settings.override_ttl, duration(SECOND..=YEAR));
     section.set("remind_after", &mut settings.remind_after, duration(SECOND..=YEAR));
     let on_hangup = [("continue", Word::Is(OnHangup::Continue)), ("drain", Word::Is(OnHangup::Drain))];
@@ -177,47 +180,56 @@ pub fn is_theme_file(theme: &str) -> bool {
 }
 
 /// `[keys]`: the names are the actions', so whoever knows the actions checks them.
-pub(super) fn keys(top: &mut Section<'_>, config: &mut Config, check: KeyCheck<'_>) {
+pub(super) fn keys(top: &mut Section<'_>, config: &mut Config, outside: Outside<'_>) {
     let read = |action: &str, value: &DeValue<'_>| {
         let key = any_text(value, "a key in quotes, such as \"p\"")?;
         if key.is_empty() {
             return Err(format!("`{action}` has no key; write one, such as \"p\", or leave the line out"));
         }
-        check(action, key)?;
+        (outside.keys)(action, key)?;
         Ok((action.to_owned(), key.to_owned()))
     };
     if let Some(keys) = top.entries("keys", read) {
         config.keys = keys.into_iter().collect();
+        for (action, message) in (outside.conflicts)(&config.keys) {
+            top.error_in("keys", &action, &message);
+        }
     }
 }
 
-/// `follow`: known in all its forms, honoured in one.
-fn follow(value: &DeValue<'_>) -> Result<(), String> {
-    let not_yet = Word::NotYet("needs links to be followed, which is not there yet; write \"none\"");
-    match value {
-        DeValue::Array(_) => Err("following links is not there yet; write \"none\"".to_owned()),
-        _ => word(&[("none", Word::Is(())), ("host", not_yet), ("domain", not_yet)])(value),
+/// `follow`: a word, or a list of host globs.
+fn follow(value: &DeValue<'_>) -> Result<Follow, String> {
+    if let Some(globs) = value.as_array() {
+        let globs = globs.iter().map(|glob| Ok(host_pattern(glob.get_ref())?.1));
+        return globs.collect::<Result<Vec<_>, String>>().map(Follow::Globs);
+    }
+    if value.as_str().is_none() {
+        return Err(wrong_type(
+            value,
+            "\"none\", \"host\", \"domain\", or a list of host globs such as [\"*.example.com\"]",
+        ));
+    }
+    match word(&[("none", Word::Is(0)), ("host", Word::Is(1)), ("domain", Word::Is(2))])(value)? {
+        0 => Ok(Follow::None),
+        1 => Ok(Follow::Host),
+        _ => Ok(Follow::Domain),
     }
 }
 
-/// A switch that cannot be switched on yet.
-fn only_false(reason: &'static str) -> impl Fn(&DeValue<'_>) -> Result<(), String> {
-    move |value| match boolean(value)? {
-        false => Ok(()),
-        true => Err(format!("{reason}; write false")),
+/// A theme that exists, and can be read if it is a file of one's own.
+fn theme(check: ThemeCheck<'_>) -> impl Fn(&DeValue<'_>) -> Result<String, String> {
+    move |value| {
+        let usable = THEMES.map(|theme| format!("\"{theme}\"")).join(" or ");
+        let Some(typed) = value.as_str() else { return Err(wrong_type(value, &usable)) };
+        if THEMES.contains(&typed) {
+            return Ok(typed.to_owned());
+        }
+        if crate::config::is_theme_file(typed) {
+            return check(typed).map(|()| typed.to_owned());
+        }
+        Err(match nearest(typed, THEMES) {
+            Some(near) => format!("there is no theme \"{typed}\"; did you mean \"{near}\"? write {usable}"),
+            None => format!("there is no theme \"{typed}\"; write {usable}"),
+        })
     }
-}
-
-/// A theme that exists.
-fn theme(value: &DeValue<'_>) -> Result<String, String> {
-    let usable = THEMES.map(|theme| format!("\"{theme}\"")).join(" or ");
-    let Some(typed) = value.as_str() else { return Err(wrong_type(value, &usable)) };
-    // A file of one's own is read when the screen begins.
-    if THEMES.contains(&typed) || crate::config::is_theme_file(typed) {
-        return Ok(typed.to_owned());
-    }
-    Err(match nearest(typed, THEMES) {
-        Some(near) => format!("there is no theme \"{typed}\"; did you mean \"{near}\"? write {usable}"),
-        None => format!("there is no theme \"{typed}\"; write {usable}"),
-    })
 }

@@ -33,7 +33,7 @@ fn environment(name: &str) -> Option<OsString> {
 }
 
 fn parse_in_environment(text: &str) -> Result<Config, ConfigErrors> {
-    Config::parse_with(text, "c.toml", Outside { environment: &environment, keys: &|_, _| Ok(()) })
+    Config::parse_with(text, "c.toml", Outside { environment: &environment, ..Outside::process() })
 }
 
 #[test]
@@ -199,19 +199,37 @@ fn duplicate_keys_are_named_and_do_not_hide_other_errors() {
 }
 
 #[test]
+fn links_are_followed_as_far_as_it_says() {
+    let follow = |text: &str| parsed(&format!("[crawl]\nfollow = {text}")).crawl.follow;
+    assert!(matches!(follow("\"none\""), Follow::None) && matches!(follow("\"host\""), Follow::Host));
+    assert!(matches!(follow("\"domain\""), Follow::Domain));
+    let Follow::Globs(globs) = follow("[\"*.Example.com\", \"b.test:8080\"]") else { panic!("a list is globs") };
+    assert!(
+        globs[0].is_match("a.b.example.com") && !globs[0].is_match("example.com") && globs[1].is_match("b.test:8080")
+    );
+    let crawl = parsed("[crawl]\nsitemaps = true\nmax_depth = 3").crawl;
+    assert_eq!((crawl.sitemaps, crawl.max_depth), (true, 3));
+    for (text, words) in [
+        ("follow = \"hosts\"", "did you mean \"host\"?"),
+        ("follow = true", "write \"none\", \"host\", \"domain\", or a list of host globs"),
+        ("follow = [\"http://a.test/\"]", "is no host; write its name alone"),
+        ("sitemaps = 1", "true or false"),
+        ("max_depth = -1", "a whole number from 0 to 1000000"),
+    ] {
+        let error = Config::parse(&format!("[crawl]\n{text}"), "c.toml").expect_err(text).to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+#[test]
 fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
     for (text, place, reason) in [
-        ("[crawl]\nfollow = \"host\"", "2:10", "write \"none\""),
-        ("[crawl]\nfollow = [\"*.test\"]", "2:10", "write \"none\""),
-        ("[crawl]\nsitemaps = true", "2:12", "write false"),
-        ("[crawl]\nmax_depth = 3", "2:13", "write 0"),
         ("[controller]\nprior = \"hour-of-week\"", "2:9", "write \"off\""),
         ("[controller]\nprior = \"random-forest\"", "2:9", "write \"off\""),
         ("[controller]\nmemory = \"x\"", "2:10", "write \"\""),
         ("[controller]\ngroup_by = \"ip\"", "2:12", "write \"host\""),
         ("[controller]\ngroup_by = \"domain\"", "2:12", "write \"host\""),
-        ("[output]\nwarc = true", "2:8", "write false"),
-        ("[output]\nbodies = \"ok\"", "2:10", "write \"none\""),
+        ("[output]\nbodies = \"all\"", "2:10", "\"none\" or \"ok\""),
         ("[ui]\ntheme = \"lihgt\"", "2:9", "did you mean \"light\"?"),
     ] {
         let shown = error(text);
@@ -317,7 +335,9 @@ fn keys_are_checked_by_who_knows_the_actions() {
         other => Err(format!("there is no action `{other}`; did you mean `pause`?")),
     };
     let text = "[keys]\npause = \"x\"\npasue = \"y\"\n";
-    let shown = Config::parse_with(text, "c.toml", Outside::with_keys(&keys)).expect_err("refused").to_string();
+    let shown = Config::parse_with(text, "c.toml", Outside { keys: &keys, ..Outside::process() })
+        .expect_err("refused")
+        .to_string();
     assert_eq!(shown, "c.toml:3:9: `keys`: there is no action `pasue`; did you mean `pause`?");
 }
 

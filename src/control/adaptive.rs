@@ -115,6 +115,9 @@ pub trait RateController {
     fn in_flight_max(&self) -> u32 {
         u32::MAX
     }
+    /// The originals were changed from `before` to `after`. A value that stood at its original follows it; one
+    /// that was cut stays where it is, but never above the new original. What was learned is kept.
+    fn rebase(&mut self, before: Original, after: Original);
 }
 
 /// The controllers there are.
@@ -182,5 +185,9 @@ impl RateController for Adaptive {
 
     fn in_flight_max(&self) -> u32 {
         each!(self, one => one.in_flight_max())
+    }
+
+    fn rebase(&mut self, before: Original, after: Original) {
+        each!(self, one => one.rebase(before, after));
     }
 }

@@ -106,6 +106,15 @@ impl Bucket {
         }
     }
 
+    /// The same target in another shape, from `now` on: nothing of what was saved up is carried over, since what
+    /// one shape allows at once may be more than the other does; a debt is paid first.
+    pub fn reshaped(&self, shape: Shape, now: Mono) -> Self {
+        let target = self.target();
+        let debt = (-self.tokens(now)).max(0.0);
+        let paid = if target.rate > 0.0 { now.after_secs(debt / target.rate) } else { now };
+        Self::empty(shape, target, paid)
+    }
+
     /// Empties the bucket: 0 tokens at `now`. A debt stays.
     pub fn drain(&mut self, now: Mono) {
         each!(self, one => one.drain(now));

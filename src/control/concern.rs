@@ -14,6 +14,8 @@ pub enum ConcernKind {
     Stuck,
     /// The host refuses or throttles much of what we send, or asked for a long wait.
     Angry,
+    /// Links lead on without end: some are held back.
+    Trap,
     /// It will end much later than the bulk of the crawl.
     Tail,
     /// An override or pause past its reminder.
@@ -26,6 +28,7 @@ impl ConcernKind {
         match self {
             Self::Stuck => "STUCK",
             Self::Angry => "ANGRY",
+            Self::Trap => "TRAP",
             Self::Tail => "TAIL",
             Self::Forgotten => "FORGOTTEN",
         }
@@ -61,6 +64,11 @@ pub enum Evidence {
         /// The refusals in a row.
         run: u32,
     },
+    /// So many URLs are held back.
+    HeldBack {
+        /// URLs.
+        urls: u32,
+    },
     /// So much longer than the bulk.
     Later {
         /// This host's own ETA.
@@ -93,6 +101,7 @@ impl Concern {
             Evidence::Refusals { count, status, .. } => format!("{word} {status} ×{}", count.min(MOST_SHOWN)),
             Evidence::LongRetryAfter { asked } => format!("{word} asks {}", coarse(asked)),
             Evidence::Blocked { run } => format!("{word} block ×{}", run.min(MOST_SHOWN)),
+            Evidence::HeldBack { urls } => format!("{word} {} held", urls.min(MOST_SHOWN)),
             Evidence::Later { eta } => format!("{word} {} left", coarse(eta)),
             Evidence::PausedSince(since) => format!("{word} paus {}", coarse(now.since(since))),
             Evidence::OverriddenSince(since) => format!("{word} ovrd {}", coarse(now.since(since))),
@@ -113,6 +122,9 @@ impl Concern {
             }
             Evidence::LongRetryAfter { .. } => "it asked for a long wait: let it wait; waking it early breaks its word",
             Evidence::Blocked { .. } => "it turned us away: pause it and ask its owner, or check user agent and access",
+            Evidence::HeldBack { .. } => {
+                "its links lead on without end: the log names the pattern; allow it, or exclude it"
+            }
             Evidence::Later { .. } => "it ends long after the rest: raise its rate if its owner agrees, or let it run",
             Evidence::PausedSince(_) => "paused long ago: resume it if the reason is gone",
             Evidence::OverriddenSince(_) => "overridden long ago: go back to auto if the reason is gone",
@@ -223,6 +235,8 @@ pub struct Facts {
     pub refusal_run: u32,
     /// What the last request ended in.
     pub last: Option<Outcome>,
+    /// URLs held back because they look like a trap.
+    pub held_back: u32,
     /// The host's own ETA.
     pub eta: Option<Duration>,
     /// The ETA of the crawl's bulk.
@@ -249,6 +263,7 @@ impl Facts {
 pub fn check(now: Mono, facts: &Facts, thresholds: &Thresholds) -> Option<Concern> {
     stuck(now, facts, thresholds)
         .or_else(|| angry(now, facts, thresholds))
+        .or_else(|| trap(now, facts))
         .or_else(|| tail(now, facts, thresholds))
         .or_else(|| forgotten(now, facts))
 }
@@ -286,6 +301,12 @@ fn angry(now: Mono, facts: &Facts, thresholds: &Thresholds) -> Option<Concern> {
         }
     };
     Some(Concern { kind: ConcernKind::Angry, since, evidence })
+}
+
+/// Links lead on without end.
+fn trap(now: Mono, facts: &Facts) -> Option<Concern> {
+    let urls = facts.held_back;
+    (urls > 0).then_some(Concern { kind: ConcernKind::Trap, since: now, evidence: Evidence::HeldBack { urls } })
 }
 
 /// Ends much later than the bulk.
@@ -406,6 +427,16 @@ mod tests {
     }
 
     #[test]
+    fn a_trap_is_a_concern_as_long_as_something_is_held_back() {
+        let now = at(10_000);
+        let trapped = Facts { held_back: 1, ..healthy(now) };
+        assert_eq!(kind(now, &trapped), Some(ConcernKind::Trap));
+        assert_eq!(kind(now, &Facts { held_back: 0, ..trapped }), None);
+        let angry = Facts { answers: 10, refusals: 10, ..trapped };
+        assert_eq!(kind(now, &angry), Some(ConcernKind::Angry));
+    }
+
+    #[test]
     fn forgotten_is_a_pause_or_a_slowing_override_past_its_reminder() {
         let now = at(10_000);
         let paused = |since, until| Facts { pause: Some(Pause { since: at(since), until }), ..healthy(now) };
@@ -442,6 +473,7 @@ mod tests {
             (ConcernKind::Angry, evidence(u32::MAX, 0), "ANGRY ×9999"),
             (ConcernKind::Angry, Evidence::LongRetryAfter { asked: secs(7_200) }, "ANGRY asks 2h"),
             (ConcernKind::Angry, Evidence::Blocked { run: u32::MAX }, "ANGRY block ×9999"),
+            (ConcernKind::Trap, Evidence::HeldBack { urls: u32::MAX }, "TRAP 9999 held"),
             (ConcernKind::Tail, Evidence::Later { eta: Duration::MAX }, "TAIL 99w left"),
             (ConcernKind::Forgotten, Evidence::PausedSince(at(0)), "FORGOTTEN paus 15m"),
             (ConcernKind::Forgotten, Evidence::OverriddenSince(at(890)), "FORGOTTEN ovrd 10s"),

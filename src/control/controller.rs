@@ -10,7 +10,7 @@ use super::backoff::Jitter;
 use super::bucket::Bucket;
 use super::eta::Outlook;
 use super::history::History;
-use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, LaneQueue, Slot, Standing, cost_of};
+use super::host::{Hot, LaneQueue, Slot, Standing, cost_of};
 use super::wake_queue::{Ticket, WakeQueue};
 use super::{
     Answer, Code, Decision, FailureCode, Hint, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
@@ -53,13 +53,13 @@ pub struct Controller {
     pub(super) settings: Settings,
     pub(super) slots: Vec<Slot>,
     queue: WakeQueue,
-    global: Option<Bucket>,
-    global_until: Mono,
+    pub(super) global: Option<Bucket>,
+    pub(super) global_until: Mono,
     pub(super) in_flight: u32,
     pub(super) halted: bool,
     /// When the last halt ended.
     pub(super) resumed: Mono,
-    jitter: Box<dyn Jitter + Send>,
+    pub(super) jitter: Box<dyn Jitter + Send>,
     pub(super) counts: HostCounts,
     pub(super) history: History,
     pub(super) decisions: Vec<Decision>,
@@ -75,11 +75,7 @@ impl Controller {
         if settings.policies.is_empty() {
             settings.policies.push(Policy::default());
         }
-        // The global bucket saves up next to nothing: what 20 ms bring, so that a timer's lateness costs no rate.
-        let global = settings.global_rate.map(|rate| {
-            let target = Original { rate, capacity: (rate * GLOBAL_BURST_SECS).max(1.0) };
-            Bucket::full(Shape::TokenBucket, target, Mono::ZERO)
-        });
+        let global = settings.global_rate.map(|rate| Bucket::full(Shape::TokenBucket, global_target(rate), Mono::ZERO));
         Self {
             settings,
             slots: Vec::new(),
@@ -351,67 +347,6 @@ impl Controller {
         Judgement { outcome, give_up }
     }
 
-    /// Holds a host until `until`, since a robots.txt of its cannot be had: complete disallow while it lasts.
-    pub fn robots_unreachable(&mut self, now: Mono, host: HostId, until: Mono, why: &str) {
-        let Some(hot) = self.heat(now, host) else { return };
-        let held = hot.holding.robots_unreachable(now, until);
-        if let Some((before, after)) = held {
-            let before = Value::Number(before.map_or(0.0, |hold| hold.until.secs_since(now)));
-            let after = Value::Number(after.until.secs_since(now));
-            self.decide(
-                now,
-                Who::Site,
-                Some(host),
-                What::Hold,
-                before,
-                after,
-                format!("robots.txt unreachable: {why}"),
-            );
-        }
-        self.replan(now, host);
-    }
-
-    /// While `gated`, nothing goes to the host: its robots.txt is being asked for.
-    pub fn set_gated(&mut self, now: Mono, host: HostId, gated: bool) {
-        if let Some(hot) = self.heat(now, host) {
-            hot.gated = gated;
-        }
-        self.replan(now, host);
-    }
-
-    /// robots.txt came: the site's Crawl-delay as it asked; `None` = it asks for none (any more).
-    pub fn set_crawl_delay(&mut self, now: Mono, host: HostId, asked: Option<Duration>) {
-        let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
-        let policy = &self.settings.policies[usize::from(slot.policy.0)];
-        let hot = slot.hot.get_or_insert_with(|| Box::new(Hot::new(now, policy, &self.settings)));
-        hot.holding.reachable();
-        hot.given_up = false;
-        let before = hot.crawl_delay;
-        let delay = asked.filter(|asked| !asked.is_zero()).map(|asked| {
-            let obeyed = asked.min(CRAWL_DELAY_MAX);
-            let gap_until = before.map_or(now.after(obeyed), |before| before.gap_until.max(now.after(obeyed)));
-            CrawlDelay { asked, obeyed, gap_until }
-        });
-        if before.map(|one| one.asked) == delay.map(|one| one.asked) {
-            return;
-        }
-        hot.crawl_delay = delay;
-        hot.retarget(now, policy, &self.settings);
-        let seconds =
-            |delay: Option<CrawlDelay>| delay.map_or(Value::None, |one| Value::Number(one.asked.as_secs_f64()));
-        let why = match delay {
-            Some(delay) if delay.obeyed < delay.asked => format!(
-                "site asked for Crawl-delay {} s, capped at {} s: pause the host if it asks you by other means",
-                delay.asked.as_secs_f64(),
-                delay.obeyed.as_secs()
-            ),
-            Some(delay) => format!("site asked for Crawl-delay {} s", delay.asked.as_secs_f64()),
-            None => String::from("site asks for no Crawl-delay"),
-        };
-        self.decide(now, Who::Site, Some(host), What::CrawlDelay, seconds(before), seconds(delay), why);
-        self.replan(now, host);
-    }
-
     /// At most `most` hosts whose view changed since they were last taken; the others stay for the next call.
     pub fn take_changed(&mut self, most: usize) -> Vec<HostId> {
         let rest = self.changed.split_off(most.min(self.changed.len()));
@@ -563,6 +498,12 @@ impl Controller {
             self.changed.push(host);
         }
     }
+}
+
+/// What the global bucket is set to. It saves up next to nothing: what 20 ms bring, so that a timer's lateness
+/// costs no rate.
+pub(super) fn global_target(rate: f64) -> Original {
+    Original { rate, capacity: (rate * GLOBAL_BURST_SECS).max(1.0) }
 }
 
 fn ticket_of(slots: &[Slot], host: HostId) -> Ticket {

@@ -102,8 +102,14 @@ pub enum What {
     Add,
     /// The operator excluded a pattern; `after`: how many queued URLs that removed.
     Exclude,
+    /// The operator allowed a pattern that was held back as a trap; `after`: how many URLs that let go.
+    Allow,
     /// The operator changed how many fetches may be in flight.
     Concurrency,
+    /// The configuration was read again; before and after: host rules and changed keys, in words.
+    Reload,
+    /// A host's original rate was changed by that; tokens per second.
+    Original,
     /// An existing run goes on.
     ResumeRun,
 }

@@ -206,13 +206,9 @@ impl Holding {
         };
         let spread = spread.mul_f64(jitter.unit().clamp(0.0, 1.0));
         // Retry-After is a floor under our own wait, on any status; jitter only ever comes on top.
-        let asked = asked.map(|asked| (asked.min(policy.retry_after_max), asked));
-        let wait = match (own, asked) {
+        let wait = match (own, asked.map(|asked| server_asked(asked, policy))) {
             (None, None) => None,
-            (own, Some((granted, asked))) => {
-                let reason = HoldReason::RetryAfter { asked, capped: granted < asked };
-                Some((own.unwrap_or_default().max(granted), reason))
-            }
+            (own, Some((granted, reason))) => Some((own.unwrap_or_default().max(granted), reason)),
             (Some(own), None) => Some((own, own_reason(outcome))),
         };
         if let Some((wait, reason)) = wait {
@@ -223,6 +219,22 @@ impl Holding {
             _ => None,
         };
         Ruling { outcome, probe, held, opened: opened && self.hold.is_none() }
+    }
+
+    /// The head of the response to the request sent at `sent` asks for a wait: the host waits from `now` on. What
+    /// the answer means is judged when it is whole.
+    pub(super) fn on_asked(
+        &mut self,
+        now: Mono,
+        sent: Mono,
+        asked: Duration,
+        policy: &BackoffPolicy,
+        jitter: &mut dyn Jitter,
+    ) -> Option<(Option<Hold>, Hold)> {
+        let news = self.probe == Some(sent) || self.hold.is_none_or(|hold| sent > hold.since);
+        let (granted, reason) = server_asked(asked, policy);
+        let spread = policy.jitter.mul_f64(jitter.unit().clamp(0.0, 1.0));
+        self.raise(now, now.after(granted).after(spread), reason, news)
     }
 
     fn classify(&mut self, answer: &Answer, probe: bool, news: bool) -> Outcome {
@@ -330,6 +342,12 @@ impl Holding {
         self.hold = Some(hold);
         (before.is_none_or(|before| before.until < hold.until)).then_some((before, hold))
     }
+}
+
+/// The wait that is granted to a server that asks for one, and the reason of the hold.
+fn server_asked(asked: Duration, policy: &BackoffPolicy) -> (Duration, HoldReason) {
+    let granted = asked.min(policy.retry_after_max);
+    (granted, HoldReason::RetryAfter { asked, capped: granted < asked })
 }
 
 /// The reason of a hold that only we wanted.

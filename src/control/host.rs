@@ -105,6 +105,20 @@ impl Layer {
             told: original,
         }
     }
+
+    /// The policy changed from `before` to `after`, and this layer's original to `original`. Nothing is granted:
+    /// a new shape begins empty, and the target is set by whoever knows what is effective.
+    fn reconfigure(&mut self, now: Mono, before: &Policy, after: &Policy, original: Original) {
+        if after.kind == before.kind {
+            self.adaptive.rebase(self.original, original);
+        } else {
+            self.adaptive = Adaptive::new(after.kind, original);
+        }
+        if after.shape != before.shape {
+            self.bucket = self.bucket.reshaped(after.shape, now);
+        }
+        self.original = original;
+    }
 }
 
 /// The site's Crawl-delay.
@@ -146,6 +160,8 @@ pub(super) struct Hot {
     pub(super) free_since: Mono,
     pub(super) moved: Option<(Mono, Trend)>,
     pub(super) concern: Option<Concern>,
+    /// URLs held back because they look like a trap.
+    pub(super) held_back: u32,
 }
 
 /// What may happen to a host next, and the one cause that limits it.
@@ -171,15 +187,21 @@ impl Standing {
     }
 }
 
+impl Lanes {
+    /// Empty ones, as many as `policy` needs.
+    pub(super) fn of(policy: &Policy) -> Self {
+        match policy.endpoints.len() {
+            0 => Self::One(LaneQueue::EMPTY),
+            endpoints => Self::Many(vec![LaneQueue::EMPTY; endpoints + 1].into()),
+        }
+    }
+}
+
 impl Slot {
     pub(super) fn new(policy_id: PolicyId, policy: &Policy) -> Self {
-        let lanes = match policy.endpoints.len() {
-            0 => Lanes::One(LaneQueue::EMPTY),
-            endpoints => Lanes::Many(vec![LaneQueue::EMPTY; endpoints + 1].into()),
-        };
         Self {
             hot: None,
-            lanes,
+            lanes: Lanes::of(policy),
             ticket: Ticket::default(),
             wake_at: Mono::NEVER,
             policy: policy_id,
@@ -328,6 +350,7 @@ impl Hot {
             free_since: now,
             moved: None,
             concern: None,
+            held_back: 0,
         };
         hot.layer.bucket = Bucket::full(policy.shape, hot.effective(now, policy, settings), now);
         hot
@@ -375,6 +398,39 @@ impl Hot {
         if self.layer.bucket.target() != effective {
             self.layer.bucket.set_target(now, effective);
         }
+    }
+
+    /// The policy that covers the host changed. `lanes` says which endpoint of before each one of now was (`None`
+    /// = a new one); without it they are the same. Windows, holds and the operator's settings stay; tokens gain
+    /// nothing.
+    pub(super) fn reconfigure(
+        &mut self,
+        now: Mono,
+        before: &Policy,
+        after: &Policy,
+        settings: &Settings,
+        lanes: Option<&[Option<Lane>]>,
+    ) {
+        self.layer.reconfigure(now, before, after, after.original);
+        if let Some(lanes) = lanes {
+            let endpoints = lanes.iter().zip(&after.endpoints).map(|(lane, policy)| {
+                let old = lane.and_then(|lane| self.endpoints.get(usize::from(lane.0).checked_sub(1)?));
+                old.cloned().unwrap_or_else(|| {
+                    let mut layer = Layer::new(after, policy.original, now);
+                    layer.bucket.drain(now);
+                    layer
+                })
+            });
+            self.endpoints = endpoints.collect();
+        }
+        for (layer, policy) in self.endpoints.iter_mut().zip(&after.endpoints) {
+            layer.reconfigure(now, before, after, policy.original);
+            let target = layer.adaptive.target(now);
+            layer.bucket.set_target(now, target);
+            layer.told = target;
+        }
+        self.retarget(now, after, settings);
+        self.layer.told = self.layer.adaptive.target(now);
     }
 
     /// The layer that a lane's answers adapt: its endpoint, else the host.

@@ -40,6 +40,13 @@ impl Controller {
         std::mem::take(&mut self.given_up)
     }
 
+    /// So many URLs of the host are held back because they look like a trap.
+    pub fn set_held_back(&mut self, host: HostId, urls: u32) {
+        if let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) {
+            hot.held_back = urls;
+        }
+    }
+
     /// Raises or clears the host's concern.
     fn check_concern(&mut self, now: Mono, host: HostId) {
         let Some(facts) = self.facts(now, host) else { return };
@@ -60,6 +67,7 @@ impl Controller {
             let count = match concern.kind {
                 ConcernKind::Stuck => &mut self.counts.stuck,
                 ConcernKind::Angry => &mut self.counts.angry,
+                ConcernKind::Trap => &mut self.counts.trapped,
                 ConcernKind::Tail => &mut self.counts.tail,
                 ConcernKind::Forgotten => &mut self.counts.forgotten,
             };
@@ -98,6 +106,7 @@ impl Controller {
             refusal_status: status.unwrap_or(0),
             refusal_run: u32::from(hot.holding.refused_run()),
             last: hot.last_outcome,
+            held_back: hot.held_back,
             eta: self.eta_of(now, host),
             bulk: self.outlook.bulk,
             remind_after: self.settings.remind_after,

@@ -10,17 +10,29 @@ const TOLD_STEP: f64 = 1.25;
 impl Controller {
     /// Writes down what an answer did to the host's holds.
     pub(super) fn tell_hold(&mut self, now: Mono, answer: &Answer, ruling: &Ruling) {
-        let host = Some(answer.host);
         if let Some((before, after)) = ruling.held {
             let who = if after.reason.server_asked() { Who::Server } else { Who::Controller };
-            let left = before.map_or(0.0, |hold| hold.until.secs_since(now));
-            let (before, until) = (Value::Number(left), Value::Number(after.until.secs_since(now)));
-            self.decide(now, who, host, What::Hold, before, until, hold_reason(&after, answer));
+            self.tell_held(now, who, answer.host, before, &after, hold_reason(&after, answer.verdict));
         }
         if ruling.opened {
             let why = format!("probe answered {}", ruling.outcome.as_str());
-            self.decide(now, Who::Controller, host, What::Open, Value::None, Value::None, why);
+            self.decide(now, Who::Controller, Some(answer.host), What::Open, Value::None, Value::None, why);
         }
+    }
+
+    /// Writes down that a hold began or grew: the seconds left of the one before, and of this.
+    pub(super) fn tell_held(
+        &mut self,
+        now: Mono,
+        who: Who,
+        host: HostId,
+        before: Option<Hold>,
+        after: &Hold,
+        why: String,
+    ) {
+        let left = before.map_or(0.0, |hold| hold.until.secs_since(now));
+        let (before, after) = (Value::Number(left), Value::Number(after.until.secs_since(now)));
+        self.decide(now, who, Some(host), What::Hold, before, after, why);
     }
 
     /// Writes down what an answer did to the controller of a lane. The chain of before and after has no gap:
@@ -89,23 +101,23 @@ fn steps(told: f64, before: f64, after: f64, original: f64) -> Vec<(f64, f64)> {
     if tells { vec![(told, after)] } else { Vec::new() }
 }
 
-fn hold_reason(hold: &Hold, answer: &Answer) -> String {
+pub(super) fn hold_reason(hold: &Hold, verdict: Verdict) -> String {
     match hold.reason {
         HoldReason::RetryAfter { asked, capped } => {
-            let status = status_text(answer);
+            let status = status_text(verdict);
             let asked = asked.as_secs_f64();
             let cap = if capped { ", capped by retry_after_max" } else { "" };
             format!("{status}, server asked to retry after {asked} s{cap}")
         }
-        HoldReason::Throttled => format!("{} without Retry-After", status_text(answer)),
-        HoldReason::Refused => format!("{}: a run of refusals", status_text(answer)),
+        HoldReason::Throttled => format!("{} without Retry-After", status_text(verdict)),
+        HoldReason::Refused => format!("{}: a run of refusals", status_text(verdict)),
         HoldReason::Network(outcome) => format!("connection trouble: {}", outcome.as_str()),
         HoldReason::RobotsUnreachable => String::from("robots.txt unreachable"),
     }
 }
 
-fn status_text(answer: &Answer) -> String {
-    match answer.verdict {
+fn status_text(verdict: Verdict) -> String {
+    match verdict {
         Verdict::Status(status) => status.to_string(),
         Verdict::Failed(outcome) => outcome.as_str().to_owned(),
     }
@@ -113,7 +125,7 @@ fn status_text(answer: &Answer) -> String {
 
 fn reason_of_shift(answer: &Answer, outcome: Outcome, lane: Lane) -> String {
     match lane.0 {
-        0 => format!("{} ({})", outcome.as_str(), status_text(answer)),
-        lane => format!("{} ({}) on endpoint {lane}", outcome.as_str(), status_text(answer)),
+        0 => format!("{} ({})", outcome.as_str(), status_text(answer.verdict)),
+        lane => format!("{} ({}) on endpoint {lane}", outcome.as_str(), status_text(answer.verdict)),
     }
 }

@@ -243,6 +243,15 @@ pub fn strip(url: &mut Url) -> Userinfo {
     Userinfo::Removed
 }
 
+/// Whether a URL that was found can be fetched; if so, it is stripped like one that was given.
+pub fn is_fit(url: &mut Url) -> bool {
+    let fetched = matches!(url.scheme(), "http" | "https") && url.port() != Some(0) && !bare_host(url).is_empty();
+    if fetched {
+        strip(url);
+    }
+    fetched && url.as_str().len() <= URL_MAX_BYTES
+}
+
 /// The text of [`host_key`].
 pub(super) fn host_text(url: &Url) -> Cow<'_, str> {
     name_and_port(url)

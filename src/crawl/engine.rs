@@ -8,25 +8,32 @@
 //! journal's backlog (granting stops above it), and the bounded channels in and out.
 
 mod change;
+mod discover;
 mod dispatch;
+mod exclude;
 mod finish;
 mod focus;
 mod intake;
 mod publish;
+mod reload;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::address::SerialParser;
 use super::exchange::Fetch;
 use super::frontier::Frontier;
 use super::hosts::Hosts;
 use super::input::InputStream;
+use super::links;
 use super::robots::Robots;
+use super::scope::Scope;
 use super::throughput::Throughput;
-use super::worker::Desk;
+use super::traps::Traps;
+use super::worker::{Crew, Desk, REPORTS_MAX, Report};
+use crate::archive::{Archive, ArchiveHealth};
 use crate::clock::{Clock, Wall};
 use crate::config::{CONCURRENCY_RANGE, Config};
 use crate::control::backoff::SeededJitter;
@@ -36,7 +43,7 @@ use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{ActAnswer, LogLine, Phase, Request, Snapshot, Totals};
 
-use dispatch::Finished;
+pub use reload::AskReload;
 
 /// The longest sleep of the engine: a suspend of the machine is noticed within it.
 const TICK: Duration = Duration::from_secs(1);
@@ -72,6 +79,8 @@ pub struct EngineParts {
     pub clock: Arc<dyn Clock>,
     /// Where everything is written.
     pub journal: Journal,
+    /// Where exchanges are kept, if they are.
+    pub archive: Option<Archive>,
     /// The URLs.
     pub inputs: InputStream,
     /// Requests of the operator and of the signals.
@@ -107,6 +116,7 @@ struct UrlCounts {
 pub struct Engine {
     config: Arc<Config>,
     desk: Arc<Desk>,
+    crew: Crew,
     clock: Arc<dyn Clock>,
     controller: Controller,
     frontier: Frontier,
@@ -115,11 +125,28 @@ pub struct Engine {
     journal: Journal,
     /// Whether its writer still says how it is; when it has ended it is not asked again and again.
     journal_lives: bool,
+    archive: Option<Archive>,
     inputs: Option<InputStream>,
     more_inputs: std::collections::VecDeque<InputStream>,
     excluded: Vec<regex::Regex>,
+    /// Patterns for which the queue is walked through.
+    exclusions: std::collections::VecDeque<exclude::Exclusion>,
+    /// Endpoints were changed: what stands in a lane may belong to another.
+    relayed: bool,
+    /// Who can read the configuration again.
+    ask_reload: Option<AskReload>,
+    /// What is wrong with the file, as long as it is.
+    config_trouble: Option<Clean>,
+    /// What the screen is told of a new configuration.
+    ui: Option<Arc<crate::watch::UiSettings>>,
+    /// Which links belong to the crawl, and how they are gathered.
+    scope: Scope,
+    links: Arc<links::Rules>,
+    traps: Traps,
+    /// Links are left out for want of room, and that was said.
+    crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
-    finished_out: mpsc::Receiver<Finished>,
+    reports: mpsc::Receiver<Report>,
     in_flight: dispatch::InFlight,
     /// Reads the URLs of jobs.
     parser: SerialParser,
@@ -156,10 +183,13 @@ pub struct Engine {
 impl Engine {
     /// An engine that has not begun.
     pub fn new(parts: EngineParts) -> Self {
-        let EngineParts { config, fetch, clock, journal, inputs, requests, watcher, looks, frame, seed } = parts;
-        // One place for each request that can ever be in flight, however far the operator raises the concurrency:
+        let EngineParts { config, fetch, clock, journal, archive, inputs, requests, watcher, looks, frame, seed } =
+            parts;
+        // Places for each request that can ever be in flight, however far the operator raises the concurrency:
         // a report that found no room would be lost. Places cost nothing until they are used.
-        let (finished_in, finished_out) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize);
+        let (report, reports) = mpsc::channel(*CONCURRENCY_RANGE.end() as usize * REPORTS_MAX);
+        let sender = archive.as_ref().map(Archive::sender);
+        let desk = Arc::new(Desk { fetch, clock: clock.clone(), report, archive: sender });
         let now = clock.now();
         Self {
             controller: Controller::new(config.settings.clone(), Box::new(SeededJitter::new(seed))),
@@ -168,11 +198,21 @@ impl Engine {
             robots: Robots::new(&*config.crawl.user_agent, config.settings.backoff),
             journal,
             journal_lives: true,
+            archive,
             inputs: Some(inputs),
             more_inputs: std::collections::VecDeque::new(),
             excluded: Vec::new(),
+            exclusions: std::collections::VecDeque::new(),
+            relayed: false,
+            ask_reload: None,
+            config_trouble: None,
+            ui: None,
+            scope: Scope::new(&config.crawl),
+            links: Arc::new(link_rules(&config)),
+            traps: Traps::default(),
+            crowded: false,
             requests: Some(requests),
-            finished_out,
+            reports,
             in_flight: dispatch::InFlight::default(),
             parser: SerialParser::default(),
             watcher,
@@ -200,7 +240,8 @@ impl Engine {
             now,
             wall_origin: origin_of(now, clock.wall()),
             robots_gate: std::collections::HashMap::new(),
-            desk: Arc::new(Desk { fetch, clock: clock.clone(), report: finished_in }),
+            crew: Crew::new(Arc::clone(&desk)),
+            desk,
             config,
             clock,
         }
@@ -210,7 +251,8 @@ impl Engine {
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
         let mut health = self.journal.health_changed();
-        let mut finished = Vec::new();
+        let mut kept = self.archive.as_ref().map(Archive::health_changed);
+        let mut reported = Vec::new();
         let mut more = false;
         // One alarm for all turns: a new one each turn would wake the thread that sleeps for the runtime.
         let alarm = tokio::time::sleep(Duration::ZERO);
@@ -219,6 +261,7 @@ impl Engine {
             let now = self.tick();
             self.check_journal(now);
             self.grant(now);
+            self.walk_queue();
             self.sweep(now);
             self.write_down(now);
             self.publish(now);
@@ -240,17 +283,21 @@ impl Engine {
             tokio::select! {
                 biased;
                 request = next_request(&mut self.requests) => self.take_request(request),
-                count = self.finished_out.recv_many(&mut finished, 1024) => {
+                count = self.reports.recv_many(&mut reported, 1024) => {
                     if count > 0 {
                         let now = self.tick();
-                        for one in finished.drain(..) {
-                            self.finish(now, one);
+                        for report in reported.drain(..) {
+                            match report {
+                                Report::Asked(asked) => self.asked(now, asked),
+                                Report::Finished(finished) => self.finish(now, finished),
+                            }
                         }
                         more = self.controller.in_flight() > 0;
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
+                () = archive_news(&mut kept) => {}
                 () = room(&self.watcher), if wants_room => {}
                 () = alarm.as_mut() => {}
             }
@@ -271,6 +318,9 @@ impl Engine {
 
     /// How long the engine may sleep when nothing comes in.
     fn sleep_for(&mut self, now: Mono) -> Duration {
+        if self.walks() {
+            return Duration::ZERO;
+        }
         let grants = match self.may_grant(now) {
             true => self.controller.next_wake(),
             false => self.local_rest.max(now.after(TICK)),
@@ -289,6 +339,7 @@ impl Engine {
             && self.stopped_because.is_none()
             && now >= self.local_rest
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
+            && self.archive.as_ref().is_none_or(Archive::has_room)
             && (limit == 0 || self.sent < limit)
     }
 
@@ -302,7 +353,9 @@ impl Engine {
                 let spent = limit > 0 && self.sent >= limit;
                 let done = spent || (self.inputs.is_none() && self.frontier.pending() == 0);
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
-                idle && done && (self.journal.backlog() == 0 || !self.journal_lives)
+                let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
+                let journaled = self.journal.backlog() == 0 || !self.journal_lives;
+                idle && done && self.exclusions.is_empty() && kept && journaled
             }
         }
     }
@@ -311,11 +364,18 @@ impl Engine {
     async fn end(mut self) -> RunEnd {
         let now = self.tick();
         // Aborted tasks end at their next turn; nothing that they do takes longer.
-        let _ = tokio::time::timeout(TASKS_WITHIN, self.in_flight.abort()).await;
-        while let Ok(one) = self.finished_out.try_recv() {
-            self.finish_late(now, one);
+        let _ = tokio::time::timeout(TASKS_WITHIN, self.crew.abort()).await;
+        while let Ok(report) = self.reports.try_recv() {
+            match report {
+                Report::Asked(asked) => self.asked(now, asked),
+                Report::Finished(finished) => self.finish_late(now, finished),
+            }
         }
         self.requeue_in_flight(now);
+        self.end_walks();
+        if self.phase == Phase::Running && self.frontier.pending() == 0 {
+            self.skip_parked();
+        }
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);
         if finished {
             self.phase = Phase::Finished;
@@ -324,8 +384,24 @@ impl Engine {
         self.write_down(now);
         self.publish_last(now).await;
         let totals = self.totals(now);
+        let kept = match self.archive.take() {
+            Some(archive) => {
+                archive.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("archive: {error}")))
+            }
+            None => None,
+        };
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
-        RunEnd { totals, trouble: trouble.or(self.stopped_because) }
+        RunEnd { totals, trouble: trouble.or(kept).or(self.stopped_because) }
+    }
+}
+
+/// How links are gathered, by the configuration.
+fn link_rules(config: &Config) -> links::Rules {
+    let agent = super::robots::parse::product_token(config.crawl.user_agent.as_bytes());
+    links::Rules {
+        obey: config.crawl.respect_robots,
+        agent: String::from_utf8_lossy(agent).into_owned(),
+        exclude: config.crawl.exclude.clone(),
     }
 }
 
@@ -339,6 +415,18 @@ async fn room(watcher: &Option<mpsc::Sender<Arc<Snapshot>>>) {
     match watcher {
         // The place is given back at once: it was only waited for. An error means that nobody watches.
         Some(watcher) => drop(watcher.reserve().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// News of the archive; never ready if there is none, or it has ended.
+async fn archive_news(health: &mut Option<watch::Receiver<ArchiveHealth>>) {
+    match health {
+        Some(changes) => {
+            if changes.changed().await.is_err() {
+                *health = None;
+            }
+        }
         None => std::future::pending().await,
     }
 }

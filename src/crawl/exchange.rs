@@ -2,25 +2,48 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use url::Url;
 
+use super::links::{Found, Rules};
+use crate::archive::Capture;
+use crate::config::HostRule;
 use crate::control::{Hint, RequestKind, Verdict};
 use crate::text::Clean;
 
 /// One wire request to make. Redirects are never followed by the fetcher; each hop is a request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FetchRequest {
     /// Where: http or https, without userinfo and fragment.
     pub url: Url,
     /// What for: decides the body cap and whether the body is kept.
     pub kind: RequestKind,
+    /// How links are gathered from the body, if they are.
+    pub links: Option<Arc<Rules>>,
+    /// Who wants to know what a head says before its body is there, if anybody.
+    pub listener: Option<Listener>,
+}
+
+/// Hears of a wait that is asked for while the body is still on its way: the host must not be asked meanwhile.
+pub trait HeadListener: Send + Sync {
+    /// The head of the response to the request with this ticket has `status` and a valid Retry-After.
+    fn wait_asked(&self, ticket: u64, status: u16, wait: Duration);
+}
+
+/// A listener, and the number that it knows the request by.
+#[derive(Clone)]
+pub struct Listener {
+    /// Who hears.
+    pub to: Arc<dyn HeadListener>,
+    /// The request.
+    pub ticket: u64,
 }
 
 /// What came back from one wire request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reply {
     /// Status, or the failure.
     pub verdict: Verdict,
@@ -34,8 +57,10 @@ pub struct Reply {
     pub location: Option<Result<Url, Clean>>,
     /// Bytes of the body as received.
     pub received: u64,
-    /// The decoded body, for robots and sitemaps; empty for pages.
+    /// The decoded body, for robots and sitemaps; empty for pages, and where links were gathered.
     pub body: Bytes,
+    /// What the body led to, if that was asked for.
+    pub found: Option<Box<Found>>,
     /// `Cache-Control: max-age` of the response, if any.
     pub max_age: Option<Duration>,
     /// Whether the response set a cookie (a redirect back to the same URL is then no loop).
@@ -49,6 +74,8 @@ pub struct Reply {
     /// The server surely did not work on it (a kept-alive connection that was closed before the first
     /// byte, a refused h2 stream): sending again takes a token, but is no attempt.
     pub unprocessed: bool,
+    /// The exchange for the archive, if it is kept and had a response.
+    pub capture: Option<Box<Capture>>,
 }
 
 impl Reply {
@@ -62,12 +89,14 @@ impl Reply {
             location: None,
             received: 0,
             body: Bytes::new(),
+            found: None,
             max_age: None,
             cookie_changed: false,
             error: Some(error.into()),
             anomalies: Vec::new(),
             on_wire: true,
             unprocessed: false,
+            capture: None,
         }
     }
 }
@@ -79,4 +108,10 @@ pub type ReplyFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 pub trait Fetch: Send + Sync {
     /// Makes one wire request (or none, if the address is refused).
     fn fetch(&self, request: FetchRequest) -> ReplyFuture;
+
+    /// Requests from now on carry the headers of these entries of the configuration; an error says why not, and
+    /// changes nothing. Whoever sends no headers has nothing to change.
+    fn set_hosts(&self, _hosts: Arc<[HostRule]>) -> Result<(), String> {
+        Ok(())
+    }
 }

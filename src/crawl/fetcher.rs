@@ -8,6 +8,7 @@
 //! a status. With a proxy configured only address literals are checked here: names are resolved by the
 //! proxy (`socks5://` excepted), so the operator's proxy has to guard its own network.
 
+mod alarm;
 pub mod body;
 mod client;
 mod cookies;
@@ -16,7 +17,9 @@ mod failure;
 pub mod guard;
 mod head;
 mod headers;
+mod keeping;
 pub mod resolve;
+mod search;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -29,13 +32,17 @@ use reqwest::header::{DATE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Method, Request};
 use url::{Host, Url};
 
+use self::alarm::Alarms;
 use self::body::{BodyEnd, BodyRules};
 use self::cookies::Jars;
 use self::failure::{Ends, Failure};
 use self::guard::Guard;
 use self::headers::{RequestHeaders, Withheld};
+use self::keeping::Keeping;
 use self::resolve::{GuardedResolver, Lookup, SystemLookup, refusal};
 use super::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
+use crate::archive::spool::Beyond;
+use crate::archive::{Room, Truncated};
 use crate::clock::Clock;
 use crate::config::{HostRule, NetworkConfig};
 use crate::control::{Outcome, Verdict, retry_after};
@@ -93,11 +100,13 @@ pub struct FetcherOptions {
     pub rate_window: Duration,
     /// Where addresses of names come from.
     pub lookup: Arc<dyn Lookup>,
+    /// Where what is received is kept for the archive; `None` = it is not.
+    pub keep: Option<Arc<Room>>,
 }
 
 impl Default for FetcherOptions {
     fn default() -> Self {
-        Self { idle_per_host: IDLE_PER_HOST, rate_window: RATE_WINDOW, lookup: Arc::new(SystemLookup) }
+        Self { idle_per_host: IDLE_PER_HOST, rate_window: RATE_WINDOW, lookup: Arc::new(SystemLookup), keep: None }
     }
 }
 
@@ -140,6 +149,7 @@ impl HttpFetcher {
                 guard,
                 resolver,
                 head_timeout: network.head_timeout,
+                alarms: Alarms::default(),
                 rules: BodyRules {
                     idle: network.idle_timeout,
                     min_rate: network.min_body_rate,
@@ -147,6 +157,8 @@ impl HttpFetcher {
                     max_body: network.max_body,
                 },
                 served: Mutex::default(),
+                keep: options.keep,
+                is_direct: network.proxy.is_none(),
                 clock,
             }),
         })
@@ -158,6 +170,10 @@ impl Fetch for HttpFetcher {
         let wire = Arc::clone(&self.wire);
         Box::pin(async move { wire.exchange(request).await })
     }
+
+    fn set_hosts(&self, hosts: Arc<[HostRule]>) -> Result<(), String> {
+        self.wire.headers.set_rules(hosts).map_err(|error| error.to_string())
+    }
 }
 
 /// All that a request needs.
@@ -168,30 +184,36 @@ struct Wire {
     guard: Guard,
     resolver: Arc<GuardedResolver>,
     head_timeout: Duration,
+    alarms: Alarms,
     rules: BodyRules,
     /// Connections that have served a response. A lock, because requests run side by side; held for one
     /// look-up, never across an await.
     served: Mutex<HashSet<Ends>>,
+    keep: Option<Arc<Room>>,
+    /// Connections lead to the servers themselves, not to a proxy.
+    is_direct: bool,
     clock: Arc<dyn Clock>,
 }
 
 impl Wire {
     async fn exchange(&self, request: FetchRequest) -> Reply {
-        let FetchRequest { url, kind } = request;
+        let FetchRequest { url, kind, links, listener } = request;
         if let Some(failure) = self.refuse(&url) {
             return failed(failure);
         }
         let (target, headers, mut anomalies) = self.prepare(&url);
+        let mut keeping =
+            self.keep.as_ref().map(|room| Keeping::begin(room, &*self.clock, &url, kind, &target, &headers));
         let mut request = Request::new(Method::GET, target);
         *request.headers_mut() = headers;
         let send = self.client.execute(request);
         // From send to the end of the head, connecting and informational responses included.
-        let response = match tokio::time::timeout(self.head_timeout, send).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
+        let response = match self.alarms.within(self.head_timeout, send).await {
+            Some(Ok(response)) => response,
+            Some(Err(error)) => {
                 return failed(failure::before_head(&error.without_url(), |ends| self.forget(ends)));
             }
-            Err(_) => {
+            None => {
                 let text = format!("no whole head of a response within {:?}", self.head_timeout);
                 return failed(Failure::new(Outcome::Timeout, text));
             }
@@ -199,23 +221,41 @@ impl Wire {
         if let Some(ends) = failure::ends(response.extensions()) {
             self.remember(ends);
         }
+        if let Some(keeping) = &mut keeping {
+            keeping.head(&response, self.is_direct);
+        }
         let mut reply = self.read_head(&url, &response, &mut anomalies);
+        let wanted = links.and_then(|rules| search::begin(&url, kind, response.status(), response.headers(), rules));
         if let Verdict::Status(status) = reply.verdict {
-            if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
+            let truncated = if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
                 // The hold begins with the head: a body that drips must not keep it from the scheduler. What is
                 // there already is taken; else the connection goes with the rest.
-                let reading = body::read(response, kind, &self.rules);
+                let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::Cut));
+                let reading = body::read(response, kind, &self.rules, tee, None);
                 match tokio::time::timeout(Duration::ZERO, reading).await {
                     Ok(end) => take_body(&mut reply, status, end, &mut anomalies),
-                    Err(_) => anomalies.push(String::from("the refusal's body was not waited for")),
+                    Err(_) => {
+                        anomalies.push(String::from("the refusal's body was not waited for"));
+                        Some(Truncated::Time)
+                    }
                 }
             } else {
-                let end = body::read(response, kind, &self.rules).await;
-                take_body(&mut reply, status, end, &mut anomalies);
+                if let (Some(wait), Some(listener)) = (reply.retry_after, listener) {
+                    listener.to.wait_asked(listener.ticket, status, wait);
+                }
+                let tee = keeping.as_mut().map(|keeping| keeping.tee(Beyond::File));
+                let end = body::read(response, kind, &self.rules, tee, wanted).await;
+                take_body(&mut reply, status, end, &mut anomalies)
+            };
+            if let Some(keeping) = &mut keeping {
+                keeping.truncated(truncated);
             }
         }
         reply.anomalies = anomalies.into_iter().map(Clean::from).collect();
-        reply
+        match keeping {
+            Some(keeping) => keeping.end(reply, &*self.clock).await,
+            None => reply,
+        }
     }
 
     /// Why nothing may be sent to `url`, judged by the URL alone.
@@ -272,12 +312,14 @@ impl Wire {
             location: None,
             received: 0,
             body: Bytes::new(),
+            found: None,
             max_age: head::max_age(headers),
             cookie_changed: false,
             error: None,
             anomalies: Vec::new(),
             on_wire: true,
             unprocessed: false,
+            capture: None,
         };
         let mut fail = |outcome, text: String| {
             reply.verdict = Verdict::Failed(outcome);
@@ -329,16 +371,17 @@ impl Wire {
     }
 }
 
-/// Puts what became of the body into the reply.
-fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<String>) {
+/// Puts what became of the body into the reply; says why it is not whole, if it is not.
+fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<String>) -> Option<Truncated> {
     reply.received = end.received;
     reply.body = end.body;
+    reply.found = end.found;
     anomalies.extend(end.anomalies);
     if let Some(Err(reason)) = &reply.location {
         reply.verdict = Verdict::Failed(Outcome::RedirectNotFollowed);
         reply.error = Some(reason.clone());
     }
-    let Some(failure) = end.failure else { return };
+    let Some(failure) = end.failure else { return end.truncated };
     if status < 300 || failure.outcome == Outcome::Local {
         reply.verdict = Verdict::Failed(failure.outcome);
         reply.error = Some(Clean::from(failure.text));
@@ -346,6 +389,7 @@ fn take_body(reply: &mut Reply, status: u16, end: BodyEnd, anomalies: &mut Vec<S
         // The status is what matters: a throttle stays one, however its body ends.
         anomalies.push(failure.text);
     }
+    end.truncated
 }
 
 /// A reply that is nothing but a failure.

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use globset::GlobSetBuilder;
 use url::Url;
 
 use super::address::{HostKey, host_key, host_text};
-use crate::config::Config;
-use crate::control::{HostId, Lane, PolicyId};
+use crate::config::{Config, EndpointRule};
+use crate::control::{HostId, Lane, Placement, PolicyId};
 use crate::text::Clean;
 
 /// Hosts that one crawl may know; URLs of further ones are skipped, and said so.
@@ -45,20 +46,62 @@ impl Hosts {
         Self { endpoints: config.hosts.iter().map(paths).collect(), ..Self::default() }
     }
 
+    /// The configuration is `after` from now on, and was `before`: where each host known stands under it, by its
+    /// number.
+    pub fn rebind(&mut self, before: &Config, after: &Config) -> Vec<Placement> {
+        let same = before.hosts.len() == after.hosts.len()
+            && before.hosts.iter().zip(&after.hosts).all(|(one, other)| one.pattern_text == other.pattern_text);
+        self.endpoints = Self::new(after).endpoints;
+        // One look-up for all entries: a million hosts and hundreds of globs would take seconds one by one.
+        let mut globs = GlobSetBuilder::new();
+        for rule in after.hosts.iter().filter(|_| !same) {
+            globs.add(rule.pattern.glob().clone());
+        }
+        let globs = globs.build().ok().filter(|_| !same);
+        let mut matching = Vec::new();
+        let mut placements = Vec::with_capacity(self.names.len());
+        for host in &mut self.names {
+            let old = host.rule;
+            let new = match &globs {
+                _ if same => old.map(usize::from),
+                // Ascending, so the first is the one that wins.
+                Some(globs) => {
+                    globs.matches_into(host.name.as_str(), &mut matching);
+                    matching.first().copied()
+                }
+                None => after.rule_for(host.name.as_str()),
+            };
+            host.rule = new.and_then(|rule| u16::try_from(rule).ok());
+            let lanes = moved_lanes(paths(before, old), paths(after, host.rule));
+            placements.push(Placement { policy: policy_of(host.rule), lanes });
+        }
+        placements
+    }
+
     /// The host of `url`. A new one is numbered by `add`; `None` if there is no room for more.
     pub fn find_or_add(&mut self, url: &Url, config: &Config, add: impl FnOnce(PolicyId) -> HostId) -> Option<HostId> {
         if let Some(host) = self.by_key.get(&*host_text(url)) {
             return Some(*host);
         }
         let key = host_key(url);
-        if self.names.len() >= HOSTS_MAX {
+        if self.is_full() {
             return None;
         }
         let rule = config.rule_for(key.as_str()).and_then(|rule| u16::try_from(rule).ok());
-        let host = add(PolicyId(rule.map_or(0, |rule| rule.saturating_add(1))));
+        let host = add(policy_of(rule));
         self.names.push(HostName { name: Clean::from(&key), rule, requests: 0, schemes: [false; 2] });
         self.by_key.insert(key, host);
         Some(host)
+    }
+
+    /// The host of `url`, if it is known.
+    pub fn find(&self, url: &Url) -> Option<HostId> {
+        self.by_key.get(&*host_text(url)).copied()
+    }
+
+    /// Whether no further host can be made known.
+    pub fn is_full(&self) -> bool {
+        self.names.len() >= HOSTS_MAX
     }
 
     /// The lane of `url` inside its host.
@@ -95,5 +138,58 @@ impl Hosts {
     pub fn endpoints(&self, host: HostId) -> Arc<[Clean]> {
         let rule = self.names.get(host.0 as usize).and_then(|host| host.rule);
         rule.and_then(|rule| self.endpoints.get(usize::from(rule))).unwrap_or(&self.none).clone()
+    }
+}
+
+/// The policy that belongs to an entry of the configuration.
+fn policy_of(rule: Option<u16>) -> PolicyId {
+    PolicyId(rule.map_or(0, |rule| rule.saturating_add(1)))
+}
+
+/// The endpoints of an entry; none without one.
+fn paths(config: &Config, rule: Option<u16>) -> &[EndpointRule] {
+    let rule = rule.and_then(|rule| config.hosts.get(usize::from(rule)));
+    rule.map(|rule| rule.endpoints.as_slice()).unwrap_or_default()
+}
+
+/// Which lane each endpoint of `after` was in `before`; `None` if they are the same.
+fn moved_lanes(before: &[EndpointRule], after: &[EndpointRule]) -> Option<Vec<Option<Lane>>> {
+    if before.iter().map(|one| &one.path).eq(after.iter().map(|one| &one.path)) {
+        return None;
+    }
+    let lane = |one: &EndpointRule| {
+        let at = before.iter().position(|old| old.path == one.path)?;
+        u8::try_from(at + 1).ok().map(Lane)
+    };
+    Some(after.iter().map(lane).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::parse(text, "c.toml").expect(text)
+    }
+
+    #[test]
+    fn known_hosts_move_to_the_first_entry_that_matches_now() {
+        let before = config("[[host]]\nmatch = \"a.example\"\n[[host.endpoint]]\npath = \"/x/\"\n");
+        let after = config(
+            "[[host]]\nmatch = \"b.*\"\n[[host]]\nmatch = \"*.example\"\n[[host.endpoint]]\npath = \"/new/\"\n\
+             [[host.endpoint]]\npath = \"/x/\"\n[[host]]\nmatch = \"a.example\"\n",
+        );
+        let mut hosts = Hosts::new(&before);
+        for (number, name) in (0..).zip(["a.example", "b.example", "c.test"]) {
+            let url = Url::parse(&format!("http://{name}/")).expect("valid");
+            hosts.find_or_add(&url, &before, |_| HostId(number)).expect("room");
+        }
+        let place = |policy, lanes| Placement { policy: PolicyId(policy), lanes };
+        let moved = hosts.rebind(&before, &after);
+        assert_eq!(moved, [place(2, Some(vec![None, Some(Lane(1))])), place(1, None), place(0, None)]);
+        assert_eq!(hosts.endpoints(HostId(0)).len(), 2);
+        assert_eq!(hosts.rebind(&after, &after), [place(2, None), place(1, None), place(0, None)], "nothing changes");
+        let none = hosts.rebind(&after, &config(""));
+        assert_eq!(none, [place(0, Some(Vec::new())), place(0, None), place(0, None)]);
     }
 }

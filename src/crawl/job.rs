@@ -23,6 +23,10 @@ pub struct Job {
     pub failures: u8,
     /// Times it was sent again because nobody had worked on it.
     pub unprocessed: u8,
+    /// Links from an input to here, the shortest way that was found first; of a sitemap: indexes above it.
+    pub depth: u32,
+    /// Steps since the last new pattern, as `traps` counts them.
+    pub run: u16,
     /// What only some jobs have.
     pub more: Option<Box<More>>,
 }
@@ -47,7 +51,7 @@ pub struct More {
 impl Job {
     /// A page of the crawl.
     pub fn page(url: &Url, due: Mono) -> Self {
-        Self { url: url.as_str().into(), due, failures: 0, unprocessed: 0, more: None }
+        Self { url: url.as_str().into(), due, failures: 0, unprocessed: 0, depth: 0, run: 0, more: None }
     }
 
     /// The robots.txt of `authority`.
@@ -61,6 +65,24 @@ impl Job {
             authority: Some(authority),
         };
         Self { more: Some(Box::new(more)), ..Self::page(url, due) }
+    }
+
+    /// A sitemap, named by robots.txt (depth 0) or by an index.
+    pub fn sitemap(url: &Url, depth: u32, due: Mono) -> Self {
+        let more = More {
+            kind: RequestKind::Sitemap,
+            root: url.as_str().into(),
+            hops: 0,
+            chain: Vec::new(),
+            cookies: 0,
+            authority: None,
+        };
+        Self { depth, more: Some(Box::new(more)), ..Self::page(url, due) }
+    }
+
+    /// Whether the chain of redirects that led here has seen a URL.
+    pub fn has_seen(&self, fingerprint: u128) -> bool {
+        self.more.as_ref().is_some_and(|more| more.chain.iter().any(|(seen, _)| *seen == fingerprint))
     }
 
     /// What it is for.
@@ -96,7 +118,7 @@ impl Job {
             return Err(HopError::Loop);
         }
         more.hops += 1;
-        Ok(Self { more: Some(Box::new(more)), ..Self::page(target, due) })
+        Ok(Self { depth: self.depth, run: self.run, more: Some(Box::new(more)), ..Self::page(target, due) })
     }
 }
 

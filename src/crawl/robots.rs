@@ -14,3 +14,6 @@ pub mod parse;
 pub use cache::{Decision, Effect, Robots, Unreachable};
 pub use matching::Target;
 pub use parse::{Access, Rules};
+
+#[cfg(test)]
+mod tests;

@@ -94,45 +94,54 @@ pub struct CsvRows<W: io::Write> {
     csv: csv::Writer<W>,
     /// The last row's second since the epoch, and its text up to the fraction: most rows share it with the next.
     second: (i64, String),
+    /// The field that is being written: thirteen texts a row would cost more than the rest of it.
+    field: String,
 }
 
 impl<W: io::Write> CsvRows<W> {
     /// Rows into `out`, without a header.
     pub fn new(out: W) -> Self {
         let csv = csv::WriterBuilder::new().has_headers(false).buffer_capacity(1 << 16).from_writer(out);
-        Self { csv, second: (i64::MIN, String::new()) }
+        Self { csv, second: (i64::MIN, String::new()), field: String::new() }
+    }
+
+    /// Writes one row.
+    pub fn row(&mut self, row: RowText<'_>) -> io::Result<()> {
+        let mut digits = itoa::Buffer::new();
+        self.time(row.time)?;
+        self.word(row.host)?;
+        self.word(row.url)?;
+        self.word(row.kind)?;
+        self.csv.write_field(digits.format(row.attempt))?;
+        self.csv.write_field(row.status.map_or("", |status| digits.format(status)))?;
+        self.word(row.outcome)?;
+        self.csv.write_field(digits.format(row.bytes))?;
+        for (value, places) in
+            [(row.latency_ms, 3), (row.wait_ms, 3), (row.rate, 4), (row.capacity, 4), (row.tokens, 4)]
+        {
+            self.field.clear();
+            decimals(&mut self.field, value, places);
+            self.csv.write_field(&self.field)?;
+        }
+        Ok(self.csv.write_record(None::<&[u8]>)?)
+    }
+
+    fn word(&mut self, text: &str) -> io::Result<()> {
+        Ok(self.csv.write_field(&*guard_formula(text))?)
     }
 
     /// RFC 3339, as [`Wall::rfc3339`] writes it.
-    fn time(&mut self, time: Wall) -> String {
+    fn time(&mut self, time: Wall) -> io::Result<()> {
         let second = time.0.div_euclid(1_000_000);
         if self.second.0 != second {
             let text = time.rfc3339();
             let whole = text.split('.').next().unwrap_or_default();
             self.second = (second, whole.to_owned());
         }
-        format!("{}.{:06}Z", self.second.1, time.0.rem_euclid(1_000_000))
-    }
-
-    /// Writes one row.
-    pub fn row(&mut self, row: RowText<'_>) -> io::Result<()> {
-        let status = row.status.map(|status| status.to_string()).unwrap_or_default();
-        let fields: [Cow<'_, str>; COLUMNS.len()] = [
-            self.time(row.time).into(),
-            guard_formula(row.host),
-            guard_formula(row.url),
-            guard_formula(row.kind),
-            row.attempt.to_string().into(),
-            status.into(),
-            guard_formula(row.outcome),
-            row.bytes.to_string().into(),
-            decimals(row.latency_ms, 3).into(),
-            decimals(row.wait_ms, 3).into(),
-            decimals(row.rate, 4).into(),
-            decimals(row.capacity, 4).into(),
-            decimals(row.tokens, 4).into(),
-        ];
-        self.csv.write_record(fields.iter().map(|field| field.as_bytes())).map_err(io::Error::from)
+        self.field.clone_from(&self.second.1);
+        fraction(&mut self.field, time.0.rem_euclid(1_000_000).unsigned_abs(), 1_000_000);
+        self.field.push('Z');
+        Ok(self.csv.write_field(&self.field)?)
     }
 
     /// Hands everything on to what it writes into.
@@ -164,25 +173,28 @@ pub fn unguard_formula(text: &str) -> &str {
     }
 }
 
-/// A number with fixed decimals, never `-0`. A bucket in debt has a level below zero: a plain number, no formula.
-fn decimals(value: f64, places: usize) -> String {
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        // Rates and capacities mostly are whole: they need no long division.
-        return format!("{}.{:0places$}", value as i64, 0);
-    }
-    let scale = 10_i64.pow(places as u32);
+/// Appends a number with fixed decimals, never `-0`. A bucket in debt has a level below zero: a plain number, no formula.
+fn decimals(out: &mut String, value: f64, places: usize) {
+    let scale = 10_u64.pow(places as u32);
     if value.abs() < 1e9 {
-        // Ten times as fast as the exact way, and as exact as three or four decimals can show.
+        // Thirty times as fast as the exact way, and as exact as three or four decimals can show.
         let scaled = (value * scale as f64).round() as i64;
-        let sign = if scaled < 0 { "-" } else { "" };
+        if scaled < 0 {
+            out.push('-');
+        }
         let scaled = scaled.unsigned_abs();
-        return format!("{sign}{}.{:0places$}", scaled / scale as u64, scaled % scale as u64);
+        out.push_str(itoa::Buffer::new().format(scaled / scale));
+        return fraction(out, scaled % scale, scale);
     }
-    let text = format!("{value:.places$}");
-    match text.strip_prefix('-') {
-        Some(rest) if rest.bytes().all(|byte| matches!(byte, b'0' | b'.')) => rest.to_owned(),
-        _ => text,
-    }
+    out.push_str(&format!("{value:.places$}"));
+}
+
+/// Appends a point and `part` of `scale`, a power of ten, with its leading zeros.
+fn fraction(out: &mut String, part: u64, scale: u64) {
+    let at = out.len();
+    // One more digit in front keeps the zeros; the point takes its place.
+    out.push_str(itoa::Buffer::new().format(scale + part));
+    out.replace_range(at..=at, ".");
 }
 
 /// A line of `events.jsonl`: the order of the fields is the order of the keys.
@@ -250,9 +262,20 @@ mod tests {
 
     #[test]
     fn numbers_have_fixed_decimals_and_no_negative_zero() {
-        assert_eq!(decimals(1.0 / 3.0, 4), "0.3333");
-        assert_eq!(decimals(-0.00001, 4), "0.0000");
-        assert_eq!(decimals(-1.5, 4), "-1.5000");
+        for (value, places, text) in [
+            (1.0 / 3.0, 4, "0.3333"),
+            (-0.00001, 4, "0.0000"),
+            (-1.5, 4, "-1.5000"),
+            (2.0, 3, "2.000"),
+            (0.0501, 3, "0.050"),
+            (999_999_999.999_9, 4, "999999999.9999"),
+            (1e15, 3, "1000000000000000.000"),
+            (-1e12, 3, "-1000000000000.000"),
+        ] {
+            let mut out = String::from("x");
+            decimals(&mut out, value, places);
+            assert_eq!(out, format!("x{text}"));
+        }
     }
 
     #[test]

@@ -411,6 +411,8 @@ fn host_event(host: &mut HostSummary, what: What, event: &EventRecord) {
         (What::Rate, Value::Number(rate)) if event.who.known() == Some(Who::System) && event.before == Value::None => {
             host.original_rate = Some(*rate);
         }
+        // The configuration was read again.
+        (What::Original, Value::Number(rate)) => host.original_rate = Some(*rate),
         // The site's own limit is an original, too.
         (What::CrawlDelay, Value::Number(seconds)) if *seconds > 0.0 => {
             let obeyed = seconds.min(CRAWL_DELAY_MAX.as_secs_f64());
@@ -482,7 +484,9 @@ pub fn act_word(what: What) -> &'static str {
         What::Note => "note",
         What::Add => "add",
         What::Exclude => "exclude",
+        What::Allow => "allow",
         What::Concurrency => "concurrency",
+        What::Reload => "reload",
         _ => "other",
     }
 }

@@ -439,7 +439,7 @@ impl Writer {
 }
 
 /// What the operator is told when nothing can be written.
-fn blocked_reason(path: &Path, error: &io::Error) -> Clean {
+pub(crate) fn blocked_reason(path: &Path, error: &io::Error) -> Clean {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let advice = match error.kind() {
         io::ErrorKind::StorageFull => "disk full: make room and the crawl goes on",
@@ -462,7 +462,7 @@ fn next_rotated(dir: &Path) -> io::Result<u32> {
 }
 
 /// Cuts off what follows the last line break, and returns the size then; 0 if there is no such file.
-fn cut_torn_tail(disk: &mut dyn Disk, path: &Path) -> io::Result<u64> {
+pub(crate) fn cut_torn_tail(disk: &mut dyn Disk, path: &Path) -> io::Result<u64> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),

@@ -256,3 +256,107 @@ fn percentile(buckets: &[u64], share: f64) -> f64 {
     });
     found.map_or(0.0, |bucket| LATENCY_STEP.powf(bucket as f64 + 0.5))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: f64) -> Mono {
+        Mono::from_secs_f64(secs)
+    }
+
+    fn measure(hours: f64, rate: f64, drift: Drift) -> (Measure, ServerModel) {
+        let mut server = SimServer { hours, ..SimServer::named("m") };
+        server.spec.limit = Limit::Bucket { rate, burst: 1.0 };
+        server.spec.drift = drift;
+        (Measure::new(&server, 1), server.model(0))
+    }
+
+    /// Accepts `per_second` in each of these seconds.
+    fn accept(measure: &mut Measure, seconds: std::ops::Range<u32>, per_second: u32) {
+        for second in seconds {
+            for k in 0..per_second {
+                let now = at(f64::from(second) + f64::from(k) / f64::from(per_second));
+                measure.sent(now);
+                measure.accepted(now, 0, Duration::from_millis(200));
+            }
+        }
+    }
+
+    #[test]
+    fn it_converges_where_the_first_good_window_begins() {
+        let (mut slow, fresh) = measure(0.1, 4.0, Drift::Constant);
+        accept(&mut slow, 0..100, 1);
+        accept(&mut slow, 100..360, 4);
+        let report = slow.finish(fresh).report;
+        // 60 s with 216 of 240: 8 slow seconds may be among them.
+        assert_eq!(report.converge_seconds, Some(92.0));
+        assert!((report.goodput - (100.0 + 260.0 * 4.0) / 1_440.0).abs() < 1e-9);
+        assert_eq!((report.refused, report.recover_seconds), (0, None));
+    }
+
+    #[test]
+    fn refusals_keep_a_window_from_being_good_and_a_slow_limit_asks_for_a_longer_one() {
+        let (mut refused, fresh) = measure(0.1, 4.0, Drift::Constant);
+        accept(&mut refused, 0..360, 4);
+        // Two in a hundred are borne: 4 of some 244, not 5.
+        (0..5).for_each(|k| {
+            refused.sent(at(30.0 + f64::from(k)));
+            refused.refused(at(30.0 + f64::from(k)));
+        });
+        assert_eq!(refused.finish(fresh).report.converge_seconds, Some(31.0));
+
+        // 0.05/s: a window of 600 s. Half of that is never enough.
+        let (mut short, fresh) = measure(0.15, 0.05, Drift::Constant);
+        (0..27).for_each(|k| accept(&mut short, k * 20..k * 20 + 1, 1));
+        assert_eq!(short.finish(fresh).report.converge_seconds, None);
+        let (mut long, fresh) = measure(0.2, 0.05, Drift::Constant);
+        (0..36).for_each(|k| accept(&mut long, k * 20..k * 20 + 1, 1));
+        assert_eq!(long.finish(fresh).report.converge_seconds, Some(0.0));
+    }
+
+    #[test]
+    fn recovery_counts_from_the_slowest_return() {
+        let steps = |at: &[u64], factor: &[f64]| Drift::Steps {
+            at: at.iter().map(|at| Duration::from_secs(*at)).collect(),
+            factor: factor.to_vec(),
+        };
+        let (mut back, fresh) = measure(0.5, 4.0, steps(&[100, 300, 900, 1_200], &[0.25, 1.0, 0.25, 1.0]));
+        accept(&mut back, 0..400, 1);
+        accept(&mut back, 400..1_800, 4);
+        // 192 of 240 are 80 %: 16 slow seconds may be among the sixty. The second return is at once.
+        assert_eq!(back.finish(fresh).report.recover_seconds, Some(84.0));
+        let (mut never, fresh) = measure(0.5, 4.0, steps(&[100, 300], &[0.25, 1.0]));
+        accept(&mut never, 0..1_800, 1);
+        assert_eq!(never.finish(fresh).report.recover_seconds, None);
+        let (mut risen, fresh) = measure(0.5, 4.0, steps(&[100], &[1.2]));
+        accept(&mut risen, 0..1_800, 4);
+        assert_eq!(risen.finish(fresh).report.recover_seconds, None, "a fifth more is no return");
+    }
+
+    #[test]
+    fn the_worst_ten_minutes_slide() {
+        let (mut measure, fresh) = measure(1.0, 4.0, Drift::Constant);
+        for second in [0.0, 300.0, 599.0, 601.0, 602.0, 1_300.0] {
+            measure.refused(at(second));
+        }
+        measure.banned(2);
+        let report = measure.finish(fresh).report;
+        assert_eq!((report.refused, report.refused_max_10min, report.bans), (6, 4, 2));
+        assert!((report.refused_per_hour - 6.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn percentiles_are_within_a_hundredth_and_what_comes_after_the_end_does_not_count() {
+        let (mut measure, fresh) = measure(0.01, 4.0, Drift::Constant);
+        for k in 1..=100 {
+            measure.accepted(at(1.0), 0, Duration::from_millis(10 * k));
+        }
+        measure.accepted(at(36.0), 0, Duration::from_secs(9));
+        measure.sent(at(36.5));
+        let seen = measure.finish(fresh);
+        assert!((seen.report.p50_ms / 500.0 - 1.0).abs() < 0.01, "{:?}", seen.report);
+        assert!((seen.report.p95_ms / 950.0 - 1.0).abs() < 0.01, "{:?}", seen.report);
+        assert_eq!((seen.shares, seen.report.requests, seen.course.sent.len()), (vec![100], 0, 36));
+    }
+}

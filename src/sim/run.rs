@@ -19,6 +19,8 @@ use crate::control::{Mono, Settings};
 const WIRE_MIN: Duration = Duration::from_millis(20);
 /// Spread of what comes on top.
 const WIRE_SPREAD: Duration = Duration::from_millis(10);
+/// When a client is asked again that could not tell when.
+const PATIENCE: Duration = Duration::from_millis(1);
 /// How long a client listens.
 pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -142,8 +144,9 @@ impl World {
                 while let Some(sending) = client.next(now) {
                     self.send(now, index, sending, network);
                 }
-                // A client that cannot go on and wants to be asked again at once would stop time.
-                wakes[index] = client.next_wake().max(now.after(Duration::from_nanos(1)));
+                let wake = client.next_wake();
+                // A client that has nothing and yet wants to be asked again at once must not stop time.
+                wakes[index] = if wake > now { wake } else { now.after(PATIENCE) };
             }
             let event = self.due.peek().map_or(Mono::NEVER, |Reverse((at, ..))| *at);
             let next = wakes.iter().copied().fold(event, Mono::min);

@@ -15,7 +15,7 @@ use crate::text::Clean;
 use crate::watch::Change;
 
 /// Every verb with what it takes and what it does, in the order of completion.
-pub const VERBS: [(&str, &str); 20] = [
+pub const VERBS: [(&str, &str); 22] = [
     ("rate", "0.5|x0.5|+25% [HOSTS] [for 2h]"),
     ("capacity", "10 [HOSTS] [for 2h]"),
     ("pause", "[30m] [HOSTS]"),
@@ -30,8 +30,10 @@ pub const VERBS: [(&str, &str); 20] = [
     ("redo", "what was undone"),
     ("add", "URL|FILE"),
     ("exclude", "PATTERN: a regular expression"),
+    ("allow", "PATTERN: let go what is held back as a trap"),
     ("concurrency", "64: fetches in flight"),
     ("note", "TEXT into the journal"),
+    ("reload", "the configuration file"),
     ("print", "this screen into the run folder"),
     ("set", "fps 2"),
     ("theme", "default|light|mono|...|FILE.toml"),
@@ -119,15 +121,17 @@ pub fn parse(text: &str, wall: Wall) -> Result<Line, LineError> {
             act(Command::Budget(amount.parse().map_err(|_| usage(word))?), targets)
         }
         "wake" => act(Command::Wake(WakeEven::Own), rest),
-        "halt" | "go-on" | "undo" | "redo" | "print" if !rest.is_empty() => Err(usage(word)),
+        "halt" | "go-on" | "undo" | "redo" | "print" | "reload" if !rest.is_empty() => Err(usage(word)),
         "halt" => act(Command::Halt, ""),
         "go-on" => act(Command::GoOn, ""),
         "undo" => act(Command::Undo, ""),
         "redo" => act(Command::Redo, ""),
         "print" => Ok(Line::Print),
-        "add" | "exclude" | "note" if rest.is_empty() => Err(usage(word)),
+        "reload" => Ok(Line::Change(Change::Reload)),
+        "add" | "exclude" | "allow" | "note" if rest.is_empty() => Err(usage(word)),
         "add" => Ok(Line::Change(Change::Add(rest.to_owned()))),
         "exclude" => Ok(Line::Change(Change::Exclude(rest.to_owned()))),
+        "allow" => Ok(Line::Change(Change::Allow(rest.to_owned()))),
         "note" => Ok(Line::Change(Change::Note(rest.to_owned()))),
         "concurrency" => rest.parse().map(|wanted| Line::Change(Change::Concurrency(wanted))).map_err(|_| usage(word)),
         "set" => {
@@ -262,7 +266,8 @@ pub fn completions<'a>(text: &str, hosts: impl Iterator<Item = &'a str>) -> Vec<
         "mouse" => ["on", "off"].iter().filter(|word| word.starts_with(last)).map(|word| complete(word)).collect(),
         "set" => vec![String::from("set fps ")],
         "rate" | "capacity" | "pause" | "resume" | "auto" | "reset" | "budget" | "wake" => {
-            let words = ["marked", "all", "for", "is:stuck", "is:angry", "is:tail", "is:forgotten", "is:override"];
+            let words =
+                ["marked", "all", "for", "is:stuck", "is:angry", "is:trap", "is:tail", "is:forgotten", "is:override"];
             let words = words.into_iter().chain(["is:paused", "is:held", "state:back"]);
             let words = words.filter(|word| word.starts_with(last)).map(str::to_owned);
             let hosts = hosts.filter(|host| !last.is_empty() && host.starts_with(last)).map(str::to_owned);
@@ -328,8 +333,11 @@ mod tests {
         };
         assert_eq!(change("add https://a.example/x"), Change::Add("https://a.example/x".into()));
         assert_eq!(change("exclude \\.pdf$"), Change::Exclude("\\.pdf$".into()));
+        assert_eq!(change("allow /cal"), Change::Allow("/cal".into()));
         assert_eq!(change("concurrency 8"), Change::Concurrency(8));
         assert_eq!(change("note ministry asked by mail"), Change::Note("ministry asked by mail".into()));
+        assert_eq!(change("reload"), Change::Reload);
+        assert_eq!(read("reload other.toml").expect_err("no argument"), "reload the configuration file");
         assert!(matches!(read("set fps 2"), Ok(Line::Fps(2))));
         assert!(matches!(read("theme mono"), Ok(Line::Theme(name)) if name == "mono"));
         assert!(matches!(read("mouse on"), Ok(Line::Mouse(true))));
@@ -362,7 +370,7 @@ mod tests {
         let hosts = ["api.gazet.test", "api.other.test", "www.astr.test"];
         let complete = |text: &str| completions(text, hosts.into_iter());
         assert_eq!(complete("pa"), ["pause "]);
-        assert_eq!(complete("re"), ["resume ", "reset ", "redo "]);
+        assert_eq!(complete("re"), ["resume ", "reset ", "redo ", "reload "]);
         assert_eq!(complete("pause is:a"), ["pause is:angry "]);
         assert_eq!(complete("auto api"), ["auto api.gazet.test ", "auto api.other.test "]);
         assert_eq!(complete("theme m"), ["theme mono "]);

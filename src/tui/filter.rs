@@ -45,9 +45,10 @@ enum Property {
 
 impl Property {
     /// All with their words.
-    const ALL: [(&'static str, Self); 8] = [
+    const ALL: [(&'static str, Self); 9] = [
         ("stuck", Self::Concern(ConcernKind::Stuck)),
         ("angry", Self::Concern(ConcernKind::Angry)),
+        ("trap", Self::Concern(ConcernKind::Trap)),
         ("tail", Self::Concern(ConcernKind::Tail)),
         ("forgotten", Self::Concern(ConcernKind::Forgotten)),
         ("override", Self::Override),

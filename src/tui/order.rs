@@ -85,15 +85,16 @@ fn attention(view: &HostView) -> u64 {
     let rank: u64 = match (view.concern.map(|concern| concern.kind), view.state) {
         (Some(ConcernKind::Stuck), _) => 0,
         (Some(ConcernKind::Angry), _) => 1,
-        (Some(ConcernKind::Tail), _) => 2,
-        (Some(ConcernKind::Forgotten), _) => 3,
-        (None, HostState::Paused) => 4,
-        (None, _) if view.overriding.is_some() => 5,
-        (None, HostState::Block) => 6,
-        (None, HostState::Back) => 7,
-        (None, HostState::Run | HostState::Wait) => 8,
-        (None, HostState::Idle) => 9,
-        (None, HostState::Done) => 10,
+        (Some(ConcernKind::Trap), _) => 2,
+        (Some(ConcernKind::Tail), _) => 3,
+        (Some(ConcernKind::Forgotten), _) => 4,
+        (None, HostState::Paused) => 5,
+        (None, _) if view.overriding.is_some() => 6,
+        (None, HostState::Block) => 7,
+        (None, HostState::Back) => 8,
+        (None, HostState::Run | HostState::Wait) => 9,
+        (None, HostState::Idle) => 10,
+        (None, HostState::Done) => 11,
     };
     // Within a concern, the older first, by the second.
     let since = view.concern.map_or(0, |concern| concern.since.as_nanos() / 1_000_000_000);

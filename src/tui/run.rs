@@ -23,12 +23,12 @@ use super::model::{Model, Wish};
 use super::terminal::{self, Device, Screen, Tty, UI_THREAD};
 use super::theme::{Surroundings, Theme, ThemeError};
 use super::update;
-use super::view::{self, Layout, Scene};
+use super::view::{self, Scene};
 use crate::clock::Clock;
-use crate::config::UiConfig;
+use crate::config::{Config, UiConfig};
 use crate::control::Mono;
 use crate::text::Clean;
-use crate::watch::{Request, Snapshot};
+use crate::watch::{Request, Snapshot, UiSettings};
 
 /// Messages that may wait for the screen; whoever sends more waits.
 const INBOX_MAX: usize = 64;
@@ -114,6 +114,8 @@ pub fn spawn(
     let steering = Arc::new(Steering::default());
     let (wake_reader, wake) = input::wake_pipe()?;
     (ui.glyphs, ui.log_file) = (options.ui.glyphs, options.log_file);
+    ui.screen.listen_to_mouse(options.ui.mouse)?;
+    ui.configured = Arc::new(UiSettings { ui: options.ui, keys: options.keys });
     ui.stopping = Arc::clone(&stopping);
     if ui.screen.is_foreground() {
         ui.screen.enter()?;
@@ -250,6 +252,8 @@ struct Ui<D: Device> {
     outbox: VecDeque<Request>,
     clock: Arc<dyn Clock>,
     glyphs: crate::config::Glyphs,
+    /// What the configuration said last.
+    configured: Arc<UiSettings>,
     /// In the run folder; screens are printed beside it.
     log_file: Option<PathBuf>,
     stopping: Arc<AtomicBool>,
@@ -283,11 +287,12 @@ impl<D: Device> Ui<D> {
             model,
             keymap,
             theme,
-            frame: SECOND / fps.clamp(1, 30),
+            frame: SECOND / fps.clamp(1, 60),
             requests,
             outbox: VecDeque::new(),
             clock,
             glyphs: crate::config::Glyphs::Auto,
+            configured: Arc::new(UiSettings { ui: Config::default().ui, keys: BTreeMap::new() }),
             log_file: None,
             stopping: Arc::new(AtomicBool::new(false)),
             interrupted: Arc::new(AtomicBool::new(false)),
@@ -345,6 +350,7 @@ impl<D: Device> Ui<D> {
         match message {
             Message::Snapshot(snapshot) => {
                 self.model.apply(Arc::unwrap_or_clone(snapshot), now);
+                self.grant_wishes(now);
                 self.dirty = true;
             }
             Message::SnapshotsEnded => {
@@ -442,8 +448,35 @@ impl<D: Device> Ui<D> {
                     self.model.say(if on { "the mouse is on" } else { "the mouse is off" }, now);
                 }
                 Wish::Print => self.print(now),
+                Wish::Configure(settings) => self.configure(&settings, now),
             }
         }
+    }
+
+    /// Takes what the configuration says otherwise than before; what was typed since stays where it does not.
+    fn configure(&mut self, new: &Arc<UiSettings>, now: Mono) {
+        let old = std::mem::replace(&mut self.configured, Arc::clone(new));
+        if old.ui.fps != new.ui.fps {
+            self.frame = SECOND / new.ui.fps.clamp(1, 60);
+        }
+        if old.ui.glyphs != new.ui.glyphs || old.ui.theme != new.ui.theme {
+            self.glyphs = new.ui.glyphs;
+            match Theme::load(&new.ui.theme, self.glyphs, Surroundings::read()) {
+                Ok(theme) => (self.theme, self.model.from_scratch) = (theme, true),
+                // It was right when the configuration was checked.
+                Err(error) => self.model.complain(error.to_string(), now),
+            }
+        }
+        if old.ui.mouse != new.ui.mouse {
+            let _ = self.screen.listen_to_mouse(new.ui.mouse);
+        }
+        if old.keys != new.keys {
+            match Keymap::with_overrides(&new.keys) {
+                Ok(keymap) => self.keymap = keymap,
+                Err(errors) => self.model.complain(TuiError::Keys(errors).to_string(), now),
+            }
+        }
+        self.urgent = true;
     }
 
     /// Writes the screen as text beside the log file.
@@ -496,7 +529,7 @@ impl<D: Device> Ui<D> {
         }
         update::tick(&mut self.model, now);
         self.model.size = self.screen.size();
-        self.model.page = usize::from(Layout::of(self.model.size, self.model.log_open).table);
+        self.model.page = usize::from(self.model.layout().table);
         self.model.sort_if_due(now, &*self.clock);
         self.model.settle_cursor();
         if let Some(request) = update::focus(&mut self.model)
@@ -504,6 +537,10 @@ impl<D: Device> Ui<D> {
         {
             // Asked again with the next frame.
             self.model.focus_asked = None;
+        }
+        if let Some(at) = self.model.unfolded {
+            let scene = Scene { model: &self.model, keymap: &self.keymap, theme: &self.theme, now };
+            self.model.unfolded = Some(at.min(view::rows_to_scroll(&scene)));
         }
         if std::mem::take(&mut self.model.from_scratch) {
             self.screen.forget();

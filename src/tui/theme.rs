@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
 
-use crate::config::{Glyphs as GlyphChoice, THEMES, is_theme_file};
+use crate::config::{Glyphs as GlyphChoice, THEMES, is_theme_file, line_and_column};
+use crate::text::Clean;
 
 /// What a style stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -118,6 +119,18 @@ pub enum ThemeError {
         /// Why.
         cause: String,
     },
+    /// A file of one's own says something that is no style.
+    #[error("{file}:{line}:{column}: {cause}")]
+    Own {
+        /// Which.
+        file: Clean,
+        /// Line of the first error, from 1.
+        line: usize,
+        /// Its column, from 1, in characters.
+        column: usize,
+        /// What is wrong.
+        cause: Clean,
+    },
     /// The embedded file is broken.
     #[error("theme `{name}` cannot be read: {cause}")]
     Broken {
@@ -167,15 +180,18 @@ impl Theme {
             other => return Err(ThemeError::Unknown(other.to_owned())),
         };
         let broken = |cause: String| ThemeError::Broken { name: name.to_owned(), cause };
-        let read = |text: &str| -> Result<BTreeMap<String, RawStyle>, ThemeError> {
-            toml::from_str(text).map_err(|error| broken(error.to_string()))
-        };
-        let mut raw = read(text)?;
-        for (word, style) in own.map(|own| read(&own)).transpose()?.unwrap_or_default() {
-            if !raw.contains_key(&word) {
-                return Err(broken(format!("`{word}` is nothing that is styled")));
+        let mut raw: BTreeMap<String, RawStyle> = toml::from_str(text).map_err(|error| broken(error.to_string()))?;
+        if let Some(own) = own {
+            let own_styles: BTreeMap<String, RawStyle> = toml::from_str(&own)
+                .map_err(|error| own_error(name, &own, error.span().map_or(0, |span| span.start), error.message()))?;
+            for (word, style) in own_styles {
+                let wrong = |cause: &str| own_error(name, &own, place_of(&own, &word), cause);
+                if !raw.contains_key(&word) {
+                    return Err(wrong(&format!("`{word}` is nothing that is styled")));
+                }
+                resolve(&style, around.depth).map_err(|cause| wrong(&cause))?;
+                raw.insert(word, style);
             }
-            raw.insert(word, style);
         }
         let mut styles = [Style::new(); Meaning::ALL.len()];
         for (slot, (_, word)) in styles.iter_mut().zip(Meaning::ALL) {
@@ -218,6 +234,19 @@ fn read_own(file: &str) -> Result<String, ThemeError> {
         return Err(failed(format!("it is no plain file of at most {OWN_MAX} bytes")));
     }
     std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))
+}
+
+/// An error at byte `offset` of a file of one's own.
+fn own_error(file: &str, text: &str, offset: usize, cause: &str) -> ThemeError {
+    let (line, column) = line_and_column(text, offset);
+    ThemeError::Own { file: Clean::new(file), line, column, cause: Clean::new(cause.replace('\n', " ")) }
+}
+
+/// Where the style of `word` stands.
+fn place_of(text: &str, word: &str) -> usize {
+    let document = toml::de::DeTable::parse(text).ok();
+    let key = document.as_ref().and_then(|table| table.get_ref().keys().find(|key| key.get_ref() == word));
+    key.map_or(0, |key| key.span().start)
 }
 
 /// A style for this depth of colour.
@@ -267,6 +296,7 @@ pub struct GlyphSet {
     pub overridden: &'static str,
     pub stuck: &'static str,
     pub angry: &'static str,
+    pub trap: &'static str,
     pub tail: &'static str,
     pub forgotten: &'static str,
     pub done: &'static str,
@@ -327,6 +357,7 @@ pub static UNICODE: GlyphSet = GlyphSet {
     overridden: "*",
     stuck: "!",
     angry: "✗",
+    trap: "∞",
     tail: "»",
     forgotten: "?",
     done: "✓",
@@ -368,6 +399,7 @@ pub static ASCII: GlyphSet = GlyphSet {
     overridden: "*",
     stuck: "!",
     angry: "x",
+    trap: "%",
     tail: "t",
     forgotten: "?",
     done: "+",
@@ -435,9 +467,9 @@ mod tests {
         let default = Theme::load("default", GlyphChoice::Auto, UTF8).expect("loads");
         assert_eq!(theme.style(Meaning::Back), default.style(Meaning::Back), "what it does not name is as ever");
         for (text, words) in [
-            ("angri = {}", "`angri` is nothing that is styled"),
-            ("angry = { fg = \"pinkish\" }", "`pinkish` is no colour"),
-            ("angry = {", "cannot be read"),
+            ("angri = {}", "mine.toml:1:1: `angri` is nothing that is styled"),
+            ("dim = {}\nangry = { fg = \"pinkish\" }", "mine.toml:2:1: `pinkish` is no colour"),
+            ("angry = {", "mine.toml:1:10: "),
         ] {
             let error = load(text).expect_err(text).to_string();
             assert!(error.contains(words), "{error}");

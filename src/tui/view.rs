@@ -1,5 +1,6 @@
 //! Draws the model. Takes data and a buffer, gives nothing back; never sorts, filters or counts hosts.
 
+mod banner;
 mod confirm;
 mod detail;
 mod footer;
@@ -14,6 +15,8 @@ mod too_small;
 
 use ratatui::buffer::Buffer;
 
+pub(super) use self::footer::keys as footer_keys;
+pub(super) use self::help::draw as draw_help;
 pub(super) use self::prompt::with_caret;
 use super::keymap::Keymap;
 use super::live;
@@ -62,6 +65,8 @@ pub struct Layout {
     pub log_rule: u16,
     /// The log.
     pub log: u16,
+    /// The row above the footer that says what is wrong with the configuration, if something is.
+    pub banner: u16,
 }
 
 impl Layout {
@@ -69,7 +74,7 @@ impl Layout {
     pub fn of(size: (u16, u16), log_open: bool) -> Self {
         let (width, height) = size;
         if width < LEAST_WIDTH || height < LEAST_HEIGHT {
-            return Self { tiny: true, header: 0, heading: 0, table: 0, log_rule: 0, log: 0 };
+            return Self { tiny: true, header: 0, heading: 0, table: 0, log_rule: 0, log: 0, banner: 0 };
         }
         let (header, heading, log_rule, log) = match height {
             ..24 => (2, 0, 0, 1),
@@ -79,7 +84,13 @@ impl Layout {
         // One row each for the table's title and the footer.
         let rest = height.saturating_sub(header + heading + log_rule + 2);
         let log = if log_open { (rest / 2).max(log) } else { log };
-        Self { tiny: false, header, heading, table: rest.saturating_sub(log), log_rule, log }
+        Self { tiny: false, header, heading, table: rest.saturating_sub(log), log_rule, log, banner: 0 }
+    }
+
+    /// The same with a row for the banner, which the table gives.
+    pub fn with_banner(self, shown: bool) -> Self {
+        let banner = u16::from(shown && !self.tiny);
+        Self { table: self.table.saturating_sub(banner), banner, ..self }
     }
 }
 
@@ -87,7 +98,8 @@ impl Layout {
 pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     let area = buffer.area;
     let mut brush = Brush::new(buffer, area, scene.theme);
-    let layout = Layout::of((area.width, area.height), scene.model.log_open);
+    let trouble = scene.model.totals.config_trouble.as_ref();
+    let layout = Layout::of((area.width, area.height), scene.model.log_open).with_banner(trouble.is_some());
     if layout.tiny {
         too_small::draw(scene, &mut brush);
         return;
@@ -99,9 +111,11 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     };
     header::draw(scene, &mut brush.part(0, 0, width, header));
     let title = layout.header;
+    // The footer, and the banner above it.
+    let foot = 1 + layout.banner;
     match (&scene.model.plot, scene.model.screen) {
         (Some(plot), _) => {
-            let mut body = brush.part(0, header, width, area.height.saturating_sub(header + 1));
+            let mut body = brush.part(0, header, width, area.height.saturating_sub(header + foot));
             live::draw(scene, &mut body, plot);
         }
         (None, Screen::Hosts) => {
@@ -121,25 +135,42 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
         }
         (None, Screen::Log) => {
             let top = header_rows_of_others(area.height, layout);
-            logbook::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + 1)));
+            logbook::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + foot)));
         }
         (None, Screen::Host) => {
             let top = header_rows_of_others(area.height, layout);
-            detail::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + 1)), true);
+            detail::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + foot)), true);
         }
+    }
+    if let Some(trouble) = trouble {
+        banner::draw(trouble, &mut brush.part(0, area.height.saturating_sub(foot), width, layout.banner));
     }
     footer::draw(scene, &mut brush.part(0, area.height - 1, width, 1));
     // The box leaves the header's first line and the footer free.
-    let mut middle = brush.part(0, 1, width, area.height - 2);
+    let mut middle = brush.part(0, 1, width, area.height.saturating_sub(1 + foot));
     match &scene.model.overlay {
         Overlay::None | Overlay::Filter { .. } | Overlay::Command(_) => {}
-        Overlay::Help { search } => help::draw(scene, &mut middle, search),
+        Overlay::Help { search } => help::draw(scene.keymap, scene.model.place(), &mut middle, search),
         Overlay::Legend => help::legend(scene, &mut middle),
         Overlay::Override { input, targets } => prompt::draw(scene, &mut middle, input, targets),
         Overlay::Confirm(question) => confirm::draw(&mut middle, question),
         Overlay::Leave => leave::draw(scene, &mut middle),
         Overlay::Sort { at } => confirm::sort_menu(&mut middle, *at),
     }
+}
+
+/// Rows of the unfolded detail that do not fit the screen.
+pub fn rows_to_scroll(scene: &Scene<'_>) -> usize {
+    let (width, height) = scene.model.size;
+    let layout = Layout::of((width, height), scene.model.log_open);
+    // Its title takes a row, and the footer.
+    let room = match scene.model.screen {
+        Screen::Host => (width, height.saturating_sub(header_rows_of_others(height, layout) + 2)),
+        Screen::Hosts | Screen::Log => {
+            ((width - table_width(width)).saturating_sub(1), layout.heading.saturating_add(layout.table))
+        }
+    };
+    detail::rows_to_scroll(scene, room)
 }
 
 /// Rows of the header on the screens without a table: on low ones the state and the counts are enough.
@@ -176,5 +207,9 @@ pub fn text_of(buffer: &Buffer) -> String {
     out
 }
 
+#[cfg(test)]
+mod dump;
+#[cfg(test)]
+pub(super) use dump::dump;
 #[cfg(test)]
 mod tests;

@@ -78,6 +78,7 @@ fn concern_words(concern: &Concern, now: Mono, times: &str) -> Vec<String> {
         }
         Evidence::LongRetryAfter { asked: wait } => vec![format!("{word} asked {}", asked(wait))],
         Evidence::Blocked { run } => vec![format!("{word} block {times}{run}")],
+        Evidence::HeldBack { urls } => vec![format!("{word} {urls} held"), String::from(":allow or :exclude")],
         Evidence::Later { eta } => vec![format!("{word} {} left", age(eta))],
         Evidence::PausedSince(since) => vec![String::from(word), format!("PAUSED you {}", age(now.since(since)))],
         Evidence::OverriddenSince(since) => {
@@ -252,5 +253,10 @@ mod tests {
             view.concern = Some(Concern { kind: ConcernKind::Angry, since: NOW, evidence });
         });
         assert_eq!(said, "ANGRY 429 ×16 · of 60 in 5 min · no tokens");
+        let said = words(|view| {
+            let evidence = Evidence::HeldBack { urls: 57 };
+            view.concern = Some(Concern { kind: ConcernKind::Trap, since: NOW, evidence });
+        });
+        assert_eq!(said, "TRAP 57 held · :allow or :exclude · no tokens");
     }
 }

@@ -36,7 +36,9 @@ fn usage_errors_end_with_2() {
     refused(folder.path(), &["run", "-c", "missing.toml", "http://a.test/"], &["missing.toml"]);
     refused(folder.path(), &["review", "missing"], &["missing"]);
     refused(folder.path(), &["review", "."], &["no journal"]);
-    refused(folder.path(), &["simulate"], &["simulate"]);
+    refused(folder.path(), &["simulate", "--servers", "missing.toml"], &["missing.toml"]);
+    refused(folder.path(), &["simulate", "--plot", "zz"], &["\"zz\"", "a, b, c"]);
+    refused(folder.path(), &["simulate", "--config", "missing.toml"], &["missing.toml"]);
     assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 0, "a refused command leaves nothing behind");
 }
 

@@ -1,8 +1,10 @@
 //! Whole crawls over real sockets, judged by what the servers saw and by what stands in the journal.
 
 mod fates;
+mod following;
 mod politeness;
 mod robots;
 mod scenes;
 mod steering;
 mod throttling;
+mod traps;

@@ -2,8 +2,9 @@
 //! what a failure is called.
 
 mod bodies;
-mod connections;
+pub(crate) mod connections;
 mod heads;
-mod kit;
+pub(crate) mod kit;
+mod links;
 mod redirects;
 mod refusals;

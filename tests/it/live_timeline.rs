@@ -51,6 +51,7 @@ async fn crawl(dir: &std::path::Path, asks: &[Request]) -> Vec<Arc<Snapshot>> {
         fetch: Arc::new(Turns::default()),
         clock: clock.clone(),
         journal: Journal::open(dir, clock).expect("a journal"),
+        archive: None,
         inputs: spawn(sources).expect("inputs"),
         requests: requests_in,
         watcher: Some(watcher),

@@ -3,6 +3,7 @@
 
 mod adaptive_properties;
 mod architecture;
+mod archive;
 mod cli;
 mod control_properties;
 mod crawl;
@@ -14,10 +15,13 @@ mod lab;
 mod licences;
 mod live_timeline;
 mod pty;
+mod reload;
+mod reproduction;
 mod review;
 mod review_pty;
 mod scenario;
 mod sim;
+mod simulate;
 mod support;
 mod timeline;
 mod tui_pty;

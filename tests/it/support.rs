@@ -10,3 +10,4 @@ pub(crate) mod pty;
 pub(crate) mod raw_server;
 pub(crate) mod records;
 pub(crate) mod virtual_host;
+pub(crate) mod warc;

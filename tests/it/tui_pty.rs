@@ -41,7 +41,13 @@ fn dashboard_child() {
     let _hangup = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).expect("a handler");
     let (snapshots, snapshot_receiver) = tokio::sync::mpsc::channel(1);
     let (request_sender, mut requests) = tokio::sync::mpsc::channel(16);
-    let ui = UiConfig { fps: 30, glyphs: Glyphs::Unicode, theme: "auto".into(), on_hangup: OnHangup::Continue };
+    let ui = UiConfig {
+        fps: 30,
+        glyphs: Glyphs::Unicode,
+        theme: "auto".into(),
+        mouse: false,
+        on_hangup: OnHangup::Continue,
+    };
     let options =
         TuiOptions { ui, keys: BTreeMap::new(), run_name: Clean::new("pty"), demo_legend: Vec::new(), log_file: None };
     let handle = spawn(options, snapshot_receiver, request_sender, SystemClock::shared()).expect("a terminal");
@@ -86,7 +92,7 @@ fn dashboard_child() {
                 snapshots.blocking_send(Arc::new(snapshot)).expect("somebody watches");
             }
             Request::HideTimeline => {}
-            Request::Focus(_) | Request::Change { .. } => {}
+            Request::Focus(_) | Request::Change { .. } | Request::Reread(_) | Request::Unwatched(_) => {}
             Request::Drain | Request::Stop => {
                 let in_time = handle.stop(PATIENCE);
                 std::process::exit(if in_time { 0 } else { 3 });

@@ -36,7 +36,7 @@ const SLOW_ANSWERS: u32 = 8;
 const SLOW_SECS: f64 = 3.0;
 
 /// Tokens that a cruise saves up in the server's bucket, so that its end can be seen.
-const SPARE: f64 = 2.5;
+const SPARE: f64 = 0.8;
 /// The least margin below the estimate.
 const EPS_MIN: f64 = 0.001;
 /// A cruise lasts so much of the estimate's age …
@@ -249,7 +249,7 @@ impl Arc {
 
     /// The share of the estimate that cruising leaves to the server.
     fn eps(&self, now: Mono) -> f64 {
-        let spare = (self.spare() / (self.limit * self.cruise_secs(now))).max(0.5 * self.error()).clamp(EPS_MIN, 0.05);
+        let spare = (self.spare() / (self.limit * self.cruise_secs(now))).max(0.3 * self.error()).clamp(EPS_MIN, 0.05);
         let (refused, soft) = (f64::from(self.refused), self.soft(now));
         let budget = match () {
             () if refused >= 2.0 * soft => 0.10,
@@ -490,6 +490,15 @@ impl RateController for Arc {
 
     fn in_flight_max(&self) -> u32 {
         self.queueing.in_flight_max(self.bounded(self.since))
+    }
+
+    fn rebase(&mut self, _before: Original, after: Original) {
+        // The estimate is of the server: a new ceiling changes nothing below it.
+        self.original = after;
+        self.floor = self.floor.min(after.rate);
+        if !self.known && self.phase == Phase::Ceiling {
+            self.limit = after.rate;
+        }
     }
 
     fn reset(&mut self, now: Mono, bounds: &Bounds) {

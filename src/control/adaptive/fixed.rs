@@ -36,4 +36,8 @@ impl RateController for Fixed {
     fn reset(&mut self, _now: Mono, bounds: &Bounds) {
         self.original = bounds.original;
     }
+
+    fn rebase(&mut self, _before: Original, after: Original) {
+        self.original = after;
+    }
 }

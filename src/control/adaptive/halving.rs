@@ -88,6 +88,12 @@ impl RateController for Halving {
         // What is in flight was sent at the old rate: it must not cut the new one.
         self.cut = Some(now);
     }
+
+    fn rebase(&mut self, before: Original, after: Original) {
+        let follow = |value: f64, before: f64, after: f64| if value >= before { after } else { value.min(after) };
+        self.rate = follow(self.rate, before.rate, after.rate);
+        self.capacity = follow(self.capacity, before.capacity, after.capacity);
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +156,21 @@ mod tests {
         assert_eq!(controller.values(), BOUNDS.original);
         // ln 2 / ln 1.01 = 69.7
         assert_eq!(steps, 70);
+    }
+
+    #[test]
+    fn a_changed_original_is_followed_from_the_original_and_bounds_what_was_cut() {
+        let other = |rate, capacity| Original { rate, capacity };
+        let mut uncut = Halving::new(BOUNDS.original);
+        uncut.rebase(BOUNDS.original, other(20.0, 2.0));
+        assert_eq!(uncut.values(), other(20.0, 2.0));
+        let mut cut = Halving::new(BOUNDS.original);
+        see(&mut cut, Signal::Throttle, 1.0, 2.0);
+        cut.rebase(BOUNDS.original, other(20.0, 20.0));
+        assert_eq!(cut.values(), other(4.0, 8.0), "a raise is no news about the server");
+        cut.rebase(other(20.0, 20.0), other(3.0, 20.0));
+        assert_eq!(cut.values(), other(3.0, 8.0), "never above the original");
+        assert_eq!(see(&mut cut, Signal::Throttle, 1.5, 5.0), None, "the moment of the cut is kept");
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use regex::Regex;
 
 use super::Engine;
+use super::exclude::EXCLUDES_MAX;
 use crate::config::CONCURRENCY_RANGE;
-use crate::control::{HostId, RequestKind, Value, What, Who};
+use crate::control::{Value, What, Who};
 use crate::crawl::address::parse_url;
 use crate::crawl::input::{self, InputItem, Source};
 use crate::text::Clean;
@@ -15,33 +16,41 @@ use crate::watch::{ActAnswer, Change, Phase};
 
 /// Files of URLs that wait to be read; a further one is refused.
 const FILES_MAX: usize = 16;
-/// Patterns that can be excluded while the crawl runs.
-const EXCLUDES_MAX: usize = 64;
+/// Patterns that can be allowed while the crawl runs.
+const ALLOWS_MAX: usize = 64;
 
 impl Engine {
     /// Makes a change and answers it.
     pub(super) fn change(&mut self, ticket: u64, change: Change) {
         let done = if self.phase == Phase::Running || matches!(change, Change::Note(_)) {
-            self.make(change)
+            self.make(ticket, change)
         } else {
             Err(String::from("the crawl is ending: nothing was changed"))
         };
-        let (changed, text) = match done {
-            Ok(text) => (1, text),
-            Err(text) => (0, text),
-        };
-        self.answers.push(ActAnswer { ticket, changed, text: Clean::new(text) });
+        match done {
+            Ok(Some(text)) => self.answer(ticket, 1, text),
+            // It is answered when it is done.
+            Ok(None) => {}
+            Err(text) => self.answer(ticket, 0, text),
+        }
     }
 
-    fn make(&mut self, change: Change) -> Result<String, String> {
+    /// Answers a request.
+    pub(super) fn answer(&mut self, ticket: u64, changed: usize, text: impl Into<Clean>) {
+        self.answers.push(ActAnswer { ticket, changed, text: text.into() });
+    }
+
+    fn make(&mut self, ticket: u64, change: Change) -> Result<Option<String>, String> {
         match change {
             Change::Note(text) => {
                 self.event(Who::Operator, None, What::Note, Value::None, Value::None, &text, None);
-                Ok(String::from("noted in the journal"))
+                Ok(Some(String::from("noted in the journal")))
             }
-            Change::Add(what) => self.add(&what),
-            Change::Exclude(pattern) => self.exclude(&pattern),
-            Change::Concurrency(wanted) => self.set_concurrency(wanted),
+            Change::Add(what) => self.add(&what).map(Some),
+            Change::Exclude(pattern) => self.exclude(ticket, &pattern).map(|()| None),
+            Change::Allow(pattern) => self.allow(&pattern).map(Some),
+            Change::Concurrency(wanted) => self.set_concurrency(wanted).map(Some),
+            Change::Reload => self.ask_for_reload(ticket).map(|()| None),
         }
     }
 
@@ -86,29 +95,25 @@ impl Engine {
         Ok(format!("reading URLs from {name}"))
     }
 
-    /// Nothing that matches is fetched from now on; what is queued of it is dropped.
-    fn exclude(&mut self, pattern: &str) -> Result<String, String> {
-        if self.excluded.len() >= EXCLUDES_MAX {
-            return Err(format!("not excluded: there are {EXCLUDES_MAX} patterns already"));
+    /// What matches is no trap: what is held back of it goes, and a domain of that name may have more hosts.
+    fn allow(&mut self, pattern: &str) -> Result<String, String> {
+        if self.traps.allowed() >= ALLOWS_MAX {
+            return Err(format!("not allowed: there are {ALLOWS_MAX} patterns already"));
         }
-        let regex = Regex::new(pattern).map_err(|_| format!("not excluded: `{pattern}` is no regular expression"))?;
-        let matches = |job: &crate::crawl::job::Job| job.kind() != RequestKind::Robots && regex.is_match(&job.url);
-        let removed = self.frontier.remove(matches);
-        let why = format!("excluded by {pattern}");
-        let mut hosts: Vec<HostId> = Vec::new();
-        for (host, job) in &removed {
-            self.skip(Some(*host), job.root().to_owned().as_str(), &why);
-            if hosts.last() != Some(host) {
-                hosts.push(*host);
-            }
+        let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
+        let domains = self.scope.forgive(|domain| regex.is_match(domain));
+        let freed = self.traps.allow(regex);
+        let count = freed.len();
+        for parked in freed {
+            self.release(parked);
         }
-        for host in hosts {
-            self.sync_all(host);
+        let mut why = format!("allowed {pattern}: {count} URLs let go");
+        if domains > 0 {
+            why.push_str(&format!(", {domains} domains may have more hosts"));
         }
-        self.excluded.push(regex);
-        let count = Value::Number(removed.len() as f64);
-        self.event(Who::Operator, None, What::Exclude, Value::Text(pattern.to_owned()), count, &why, None);
-        Ok(format!("{why}: {} queued URLs removed; what is in flight ends", removed.len()))
+        let count = Value::Number(count as f64);
+        self.event(Who::Operator, None, What::Allow, Value::Text(pattern.to_owned()), count, &why, None);
+        Ok(why)
     }
 
     fn set_concurrency(&mut self, wanted: u32) -> Result<String, String> {
@@ -135,7 +140,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::config::Config;
-    use crate::control::{Command, Outcome, Verdict};
+    use crate::control::{Command, HostId, Outcome, Verdict};
     use crate::crawl::engine::{EngineParts, Looks};
     use crate::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
     use crate::journal::Journal;
@@ -180,6 +185,7 @@ mod tests {
             fetch: Arc::new(Ready),
             clock: clock.clone(),
             journal: Journal::open(folder.path(), clock).expect("writable"),
+            archive: None,
             inputs: input::spawn(urls.map(|url| Source::Url(url.to_owned())).into()).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),
@@ -218,6 +224,7 @@ mod tests {
             fetch: Arc::new(Nobody),
             clock: clock.clone(),
             journal: Journal::open(folder.path(), clock).expect("writable"),
+            archive: None,
             inputs: input::spawn(sources).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),
@@ -251,6 +258,8 @@ mod tests {
         engine.await.expect("no panic");
         let events = std::fs::read_to_string(folder.path().join("events.jsonl")).expect("written");
         answers.retain(|answer| answer.ticket > 0);
+        // What takes several turns is answered after what takes one.
+        answers.sort_by_key(|answer| answer.ticket);
         (answers, totals, focus, events)
     }
 
@@ -270,6 +279,7 @@ mod tests {
             Change::Concurrency(0),
             Change::Note(String::from("asked by mail")),
             Change::Add(list.path().to_string_lossy().into_owned()),
+            Change::Reload,
         ];
         let (answers, totals, focus, events) = changed(&urls, changes).await;
         let said: Vec<_> = answers.iter().map(|answer| (answer.changed, answer.text.as_str())).collect();
@@ -283,6 +293,7 @@ mod tests {
         assert_eq!(said[7], (0, "not changed: the concurrency must be from 1 to 65536"));
         assert_eq!(said[8], (1, "noted in the journal"));
         assert!(said[9].1.starts_with("reading URLs from "), "{said:?}");
+        assert_eq!(said[10], (0, "there is no configuration file: name one with -c when the crawl is started"));
         assert_eq!(totals.concurrency, 3);
         for word in ["\"note\"", "asked by mail", "\"exclude\"", "\"concurrency\"", "\"add\"", "\"operator\""] {
             assert!(events.contains(word), "{word} in {events}");

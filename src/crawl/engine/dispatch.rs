@@ -4,18 +4,15 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use url::Url;
 
 use super::{Engine, SPENT};
 use crate::control::{Grant, HostId, Lane, Mono, RequestKind, Value, What, Who};
 use crate::crawl::address::Authority;
-use crate::crawl::exchange::FetchRequest;
+use crate::crawl::exchange::{FetchRequest, Listener};
 use crate::crawl::frontier::Folded;
 use crate::crawl::job::Job;
 use crate::crawl::robots::Decision;
-use crate::crawl::worker;
-pub(super) use crate::crawl::worker::Finished;
 use crate::text::Clean;
 
 /// URLs that robots.txt forbids and one grant passes over, before other hosts get their turn.
@@ -34,8 +31,10 @@ pub(super) struct Flight {
     pub(super) url: Url,
     /// From when the URL was due to the grant, milliseconds.
     pub(super) wait_ms: f64,
-    /// The worker.
-    task: JoinHandle<()>,
+    /// The wait that its head asked for is in force: the end of its body brings none.
+    pub(super) asked: bool,
+    /// Who makes it.
+    pub(super) worker: usize,
 }
 
 /// Requests in flight by ticket; at most `concurrency`.
@@ -56,20 +55,20 @@ impl InFlight {
         self.flights.insert(ticket, flight);
     }
 
-    /// Aborts all workers and waits until they have ended. What they reported before is reported.
-    pub(super) async fn abort(&mut self) {
-        for flight in self.flights.values() {
-            flight.task.abort();
-        }
-        for flight in self.flights.values_mut() {
-            // An abort is no failure, and a panic was caught inside.
-            let _ = (&mut flight.task).await;
-        }
+    pub(super) fn get_mut(&mut self, ticket: u64) -> Option<&mut Flight> {
+        self.flights.get_mut(&ticket)
     }
 
     /// Takes a flight that ended.
     pub(super) fn take(&mut self, ticket: u64) -> Option<Flight> {
         self.flights.remove(&ticket)
+    }
+
+    /// The lanes are others now.
+    pub(super) fn relay(&mut self, lane: impl Fn(HostId, &Url) -> Lane) {
+        for flight in self.flights.values_mut().filter(|flight| flight.job.kind() != RequestKind::Robots) {
+            flight.grant.lane = lane(flight.grant.host, &flight.url);
+        }
     }
 
     /// Requests that stand for a URL of the crawl (robots.txt does not).
@@ -111,6 +110,17 @@ impl Engine {
                 self.fail(Some(host), &job, "the URL cannot be read");
                 continue;
             };
+            if job.kind() != RequestKind::Robots {
+                if !self.exclusions.is_empty() && self.drop_excluded(host, &job, &url) {
+                    continue;
+                }
+                let own = if self.relayed { self.hosts.lane(host, &url, &self.config) } else { lane };
+                if own != lane {
+                    self.frontier.push(host, own, job);
+                    self.sync(host, own);
+                    continue;
+                }
+            }
             if job.kind() == RequestKind::Robots || !self.config.crawl.respect_robots {
                 self.send(now, grant, job, url);
                 return;
@@ -123,6 +133,7 @@ impl Engine {
                 Decision::Deny { line, rule } => {
                     let why = format!("robots_denied: robots.txt line {line}: {rule}");
                     self.skip(Some(host), job.root().to_owned().as_str(), &why);
+                    self.recently.deny(host);
                 }
                 Decision::Fetch(robots_url) => {
                     self.frontier.push_front(host, lane, job);
@@ -172,10 +183,12 @@ impl Engine {
             }
         }
         let wait_ms = now.secs_since(job.due) * 1e3;
-        let request = FetchRequest { url: url.clone(), kind };
+        let links = self.wants_links(&job).then(|| self.links.clone());
         let ticket = self.in_flight.ticket();
-        let task = tokio::spawn(worker::run(self.desk.clone(), ticket, request));
-        self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, task });
+        let listener = Some(Listener { to: self.desk.clone(), ticket });
+        let request = FetchRequest { url: url.clone(), kind, links, listener };
+        let worker = self.crew.send(ticket, request);
+        self.in_flight.put(ticket, Flight { grant, job, url, wait_ms, asked: false, worker });
         self.sent += 1;
         self.throughput.sent(now);
         let spent = self.count_request(grant.host);

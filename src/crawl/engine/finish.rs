@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use super::dispatch::{Finished, Flight};
+use super::discover::Hop;
+use super::dispatch::Flight;
 use super::{Engine, LOCAL_REST, Looks, SPENT};
 use crate::control::backoff::{self, NoJitter};
 use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, REFUSING, RequestKind, Value, Verdict, What, Who};
 use crate::crawl::address::{Authority, fingerprint};
 use crate::crawl::exchange::Reply;
 use crate::crawl::job::{Job, UNPROCESSED_MAX};
+use crate::crawl::worker::{Asked, Finished};
 use crate::journal::record::RequestRow;
 use crate::journal::timeline::bins::Code;
 use crate::text::Clean;
@@ -44,9 +46,20 @@ impl Engine {
         self.timeline.request(sent, code, flight.grant.host.0, latency.as_secs_f64() * 1e3);
     }
 
+    /// A head asks for a wait, and its body is still to come: the host waits from now on.
+    pub(super) fn asked(&mut self, now: Mono, asked: Asked) {
+        let Some(flight) = self.in_flight.get_mut(asked.ticket) else { return };
+        flight.asked = true;
+        self.controller.asked(now, flight.grant.host, flight.grant.at, asked.status, asked.wait);
+    }
+
     pub(super) fn finish(&mut self, now: Mono, finished: Finished) {
         let Finished { ticket, mut reply, done, panicked } = finished;
         let Some(flight) = self.in_flight.take(ticket) else { return };
+        self.crew.is_back(flight.worker);
+        if flight.asked {
+            reply.retry_after = None;
+        }
         if !reply.on_wire {
             self.finish_unsent(now, flight, reply);
             return;
@@ -80,6 +93,9 @@ impl Engine {
             self.finish_robots(now, flight, reply);
         } else {
             let next = self.next_of(&flight, &reply, outcome, panicked, hop);
+            if let (Some(found), Next::Done | Next::Failed(_)) = (reply.found.take(), &next) {
+                self.discover(flight.grant.host, &flight.job, *found);
+            }
             self.follow_up(now, flight, next);
         }
         if judgement.give_up {
@@ -237,7 +253,7 @@ impl Engine {
                 job.failures = job.failures.saturating_add(1);
                 self.frontier.push_delayed(host, lane, job);
             }
-            Next::Hop(hop, target) => self.enqueue_hop(*hop, &target),
+            Next::Hop(hop, target) => self.enqueue_hop(&flight.url, *hop, &target),
         }
         self.sync(host, lane);
     }
@@ -249,16 +265,20 @@ impl Engine {
     }
 
     /// A hop goes through its own host's bucket and robots.txt, at the head of the lane.
-    fn enqueue_hop(&mut self, job: Job, target: &url::Url) {
+    fn enqueue_hop(&mut self, from: &url::Url, job: Job, target: &url::Url) {
+        if let Some(pattern) = self.excluded_by(target) {
+            let why = format!("it redirects to {}, excluded by {pattern}", Clean::new(target.as_str()));
+            self.skip(self.hosts.find(target), job.root(), &why);
+            return;
+        }
+        if let Hop::Enough = self.judge_hop(from, &job, target) {
+            self.counts.done += 1;
+            return;
+        }
         let Some(host) = self.host_of(target) else {
             self.fail(None, &job, "too many hosts");
             return;
         };
-        if let Some(pattern) = self.excluded_by(target) {
-            let why = format!("it redirects to {}, excluded by {pattern}", Clean::new(target.as_str()));
-            self.skip(Some(host), job.root(), &why);
-            return;
-        }
         if self.is_spent(host) {
             self.skip(Some(host), job.root(), SPENT);
             return;
@@ -285,6 +305,7 @@ impl Engine {
         }
         if effect.known {
             self.controller.set_crawl_delay(now, owner, effect.crawl_delay);
+            self.take_sitemaps(&authority, &effect.sitemaps);
         }
         if let Some(unreachable) = effect.unreachable.filter(|unreachable| unreachable.tries > 0) {
             let why = match (&reply.error, reply.status) {

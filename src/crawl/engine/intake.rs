@@ -55,6 +55,7 @@ impl Engine {
 
     /// A URL enters the frontier, unless it is known, excluded or spent.
     pub(super) fn admit(&mut self, url: Url) {
+        self.scope.give(&url);
         match self.frontier.admit(fingerprint(&url)) {
             Admission::New => {}
             Admission::Known => return,
@@ -129,6 +130,8 @@ impl Engine {
             Some(Request::ShowTimeline) => self.timeline_shown = Some(Mono::ZERO),
             Some(Request::HideTimeline) => self.timeline_shown = None,
             Some(Request::Change { ticket, change }) => self.change(ticket, change),
+            Some(Request::Reread(reading)) => self.reread(&reading),
+            Some(Request::Unwatched(why)) => self.unwatched(&why),
             Some(Request::Focus(host)) => self.recently.look_at(host),
             Some(Request::Drain) => self.leave(Phase::Draining),
             Some(Request::Stop) => self.leave(Phase::Stopped),

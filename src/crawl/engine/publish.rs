@@ -49,7 +49,7 @@ impl Engine {
         let wall = self.wall_at(at);
         let name = host.map(|host| self.hosts.name(host));
         let why = Clean::new(why);
-        if is_for_the_log(what) {
+        if is_for_the_log(who, what, &before) {
             let text = line_of(what, &before, &after, &why);
             let line = LogLine { wall, at, who, host: name.clone().unwrap_or_default(), text };
             if let (Some(host), true) = (host, self.watcher.is_some()) {
@@ -122,7 +122,7 @@ impl Engine {
 
     fn urls_pending(&self) -> u64 {
         let flying = self.in_flight.pages();
-        self.frontier.pending() as u64 + flying
+        (self.frontier.pending() + self.traps.parked()) as u64 + flying
     }
 
     /// Looks at lifetimes and concerns, some hosts at a time.
@@ -137,19 +137,23 @@ impl Engine {
         }
     }
 
-    /// A journal that cannot be written stops granting, loudly, until it can.
+    /// A journal or an archive that cannot be written stops granting, loudly, until it can.
     pub(super) fn check_journal(&mut self, _now: Mono) {
         let blocked = self.journal.health().blocked;
+        let (what, blocked) = match (&self.archive, blocked) {
+            (Some(archive), None) => ("archive", archive.health().blocked),
+            (_, blocked) => ("journal", blocked),
+        };
         if blocked == self.stopped_because {
             return;
         }
         let (before, after, why) = match &blocked {
             Some(why) => {
-                ("granting", "stopped", format!("journal cannot be written: {why}; no request goes out until it can"))
+                ("granting", "stopped", format!("{what} cannot be written: {why}; no request goes out until it can"))
             }
-            None => ("stopped", "granting", String::from("the journal can be written again")),
+            None => ("stopped", "granting", String::from("what stopped it can be written again")),
         };
-        tracing::error!(%why, "journal");
+        tracing::error!(%why, "{what}");
         self.stopped_because = blocked;
         let (before, after) = (Value::Text(before.to_owned()), Value::Text(after.to_owned()));
         self.event(Who::System, None, What::System, before, after, &why, None);
@@ -209,7 +213,8 @@ impl Engine {
             answers: std::mem::take(&mut self.answers),
             notices: std::mem::take(&mut self.notices),
             timeline: self.timeline_if_due(now),
-            focus: self.recently.take(),
+            focus: self.focus(now),
+            ui: self.ui.take(),
         }
     }
 
@@ -245,6 +250,7 @@ impl Engine {
             classes: self.throughput.classes(now),
             halted: self.controller.is_halted(),
             stopped_because: self.stopped_because.clone(),
+            config_trouble: self.config_trouble.clone(),
             eta_bulk: outlook.bulk.filter(|_| tells_eta),
             eta_tail: outlook.tail.zip(outlook.slowest).filter(|_| tells_eta),
             journal_bytes: self.journal.health().bytes,
@@ -254,7 +260,11 @@ impl Engine {
 }
 
 /// Decisions a person wants to read; single URLs and progress are not.
-fn is_for_the_log(what: What) -> bool {
+fn is_for_the_log(who: Who, what: What, before: &Value) -> bool {
+    // One line tells of a new configuration, not one a host.
+    if what == What::Original || (who, what) == (Who::System, What::Rate) && *before != Value::None {
+        return false;
+    }
     // The capacity moves with the rate: one line tells of both.
     !matches!(
         what,
@@ -272,6 +282,7 @@ fn line_of(what: What, before: &Value, after: &Value, why: &Clean) -> Clean {
         (What::Hold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
         (What::Reset, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs  "),
+        (What::Note, ..) => String::from("note: "),
         _ => String::new(),
     };
     Clean::new(format!("{change}{why}"))

@@ -13,9 +13,12 @@ use reqwest::Response;
 use reqwest::header::CONTENT_ENCODING;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::decode::{AtCap, Codings, Decoding, Limits, STACK_MAX, Stop};
+use super::decode::{AtCap, Coding, Codings, Decoding, Limits, STACK_MAX, Stop};
 use super::failure::{self, Failure};
+use super::search::Wanted;
+use crate::archive::{Tee, Truncated};
 use crate::control::{Outcome, RequestKind};
+use crate::crawl::links::Found;
 
 /// Decoded bytes of a robots.txt that are kept: the 512 KiB that are parsed, and one byte more, so that
 /// the parser can tell that there was more.
@@ -57,16 +60,36 @@ pub(super) struct BodyEnd {
     pub(super) received: u64,
     /// Decoded bytes, if they are kept.
     pub(super) body: Bytes,
+    /// What it led to, if that was asked for.
+    pub(super) found: Option<Box<Found>>,
     pub(super) anomalies: Vec<String>,
     pub(super) failure: Option<Failure>,
+    /// Why not all of it was received; `None` = it was.
+    pub(super) truncated: Option<Truncated>,
+    /// Its end was seen on the wire.
+    is_whole: bool,
 }
 
-/// Reads the body of `response` to its end, or to the end of our patience.
-pub(super) async fn read(mut response: Response, kind: RequestKind, rules: &BodyRules) -> BodyEnd {
-    let limits = rules.limits(kind);
-    let mut end = BodyEnd { received: 0, body: Bytes::new(), anomalies: Vec::new(), failure: None };
+/// Reads the body of `response` to its end, or to the end of our patience. What is received goes into `tee`, too.
+pub(super) async fn read(
+    mut response: Response,
+    kind: RequestKind,
+    rules: &BodyRules,
+    tee: Option<&mut Tee>,
+    wanted: Option<Wanted>,
+) -> BodyEnd {
+    let mut limits = rules.limits(kind);
+    let mut end = BodyEnd {
+        received: 0,
+        body: Bytes::new(),
+        found: None,
+        anomalies: Vec::new(),
+        failure: None,
+        truncated: None,
+        is_whole: false,
+    };
     let values = response.headers().get_all(CONTENT_ENCODING);
-    let codings = match Codings::parse(values.iter().map(reqwest::header::HeaderValue::as_bytes)) {
+    let mut codings = match Codings::parse(values.iter().map(reqwest::header::HeaderValue::as_bytes)) {
         Codings::Known(codings) => codings,
         Codings::Unknown(word) => {
             end.anomalies.push(format!("unknown content coding {word:?}: the body is kept as it came"));
@@ -75,6 +98,7 @@ pub(super) async fn read(mut response: Response, kind: RequestKind, rules: &Body
         Codings::TooDeep => {
             let text = format!("more than {STACK_MAX} content codings on one body");
             end.failure = Some(Failure::new(Outcome::Decode, text));
+            end.truncated = Some(Truncated::Unspecified);
             return end;
         }
     };
@@ -83,8 +107,25 @@ pub(super) async fn read(mut response: Response, kind: RequestKind, rules: &Body
     let is_close_delimited = announced.is_none()
         && response.version() <= reqwest::Version::HTTP_11
         && !response.headers().contains_key(reqwest::header::TRANSFER_ENCODING);
+    if wanted.is_some() && kind == RequestKind::Sitemap {
+        // Its URLs are taken as they come, up to the limit of its size.
+        limits = Limits { keep: false, at_cap: AtCap::Cut, ..limits };
+        codings.insert(0, Coding::GzipFile);
+    }
     let mut decoding = Decoding::new(&codings, limits);
-    let stop = pump(&mut response, &mut decoding, &mut end, rules).await;
+    let rules_of_links = wanted.map(|Wanted { search, rules }| {
+        decoding.search(Some(search));
+        rules
+    });
+    let stop = pump(&mut response, &mut decoding, &mut end, rules, tee).await;
+    if let Err(early) = &stop {
+        end.truncated = match early {
+            // The end of the connection may have come too early.
+            Early::Decode(Stop::Truncated) => early.truncated(is_close_delimited),
+            _ if end.is_whole || announced == Some(end.received) => None,
+            _ => end.truncated.or_else(|| early.truncated(is_close_delimited)),
+        };
+    }
     if decoding.has_garbage() {
         end.anomalies.push(String::from("bytes after the end of the compressed data"));
     }
@@ -101,6 +142,8 @@ pub(super) async fn read(mut response: Response, kind: RequestKind, rules: &Body
     {
         text.push_str(&format!(": {} of {announced} bytes", end.received));
     }
+    let search = decoding.take_search().zip(rules_of_links);
+    end.found = search.map(|(search, rules)| Box::new(search.finish(&rules)));
     end.body = decoding.into_body();
     end
 }
@@ -111,26 +154,67 @@ enum Early {
     Wire(Failure),
 }
 
+impl Early {
+    /// Why not all of the body was received, in the archive's words, unless it was.
+    fn truncated(&self, is_close_delimited: bool) -> Option<Truncated> {
+        match self {
+            Self::Decode(Stop::Truncated) => is_close_delimited.then_some(Truncated::Disconnect),
+            Self::Decode(Stop::Cut | Stop::TooLarge(_) | Stop::Ratio) => Some(Truncated::Length),
+            Self::Decode(Stop::Broken(_)) => Some(Truncated::Unspecified),
+            Self::Wire(Failure { outcome: Outcome::Timeout, .. }) => Some(Truncated::Time),
+            Self::Wire(_) => Some(Truncated::Disconnect),
+        }
+    }
+}
+
 /// Moves bytes from the wire through the codings.
 async fn pump(
     response: &mut Response,
     decoding: &mut Decoding,
     end: &mut BodyEnd,
     rules: &BodyRules,
+    mut tee: Option<&mut Tee>,
 ) -> Result<(), Early> {
     let mut clocks = Clocks::default();
+    // An archive keeps what was sent, also when it is not what it says: the rest is received, undecoded.
+    let mut broken = None;
     loop {
         // Most bodies are there when they are asked for: the clocks are wound up when there is something to wait for.
         let chunk = match response.chunk().now_or_never() {
-            Some(chunk) => chunk,
-            None => clocks.wait(response, rules).await.map_err(Early::Wire)?,
+            Some(chunk) => chunk.map_err(|error| failure::in_body(&error)),
+            None => clocks.wait(response, rules).await,
         };
-        let Some(chunk) = chunk.map_err(|error| Early::Wire(failure::in_body(&error)))? else { break };
+        let chunk = match (chunk, broken) {
+            (Ok(Some(chunk)), before) => {
+                broken = before;
+                chunk
+            }
+            (Ok(None), before) => {
+                end.is_whole = true;
+                broken = before;
+                break;
+            }
+            (Err(failure), None) => return Err(Early::Wire(failure)),
+            // What it is called does not depend on what came after.
+            (Err(failure), Some(stop)) => {
+                end.truncated = Early::Wire(failure).truncated(false);
+                return Err(Early::Decode(stop));
+            }
+        };
         end.received = end.received.saturating_add(chunk.len() as u64);
         clocks.in_window += chunk.len() as u128;
+        if let Some(tee) = &mut tee {
+            tee.push(&chunk).await.map_err(|error| Early::Wire(unspooled(&error)))?;
+        }
         let mut turn = decoding.decoded();
         for slice in chunk.chunks(SLICE) {
-            decoding.push(slice).map_err(Early::Decode)?;
+            if broken.is_some() {
+                break;
+            }
+            match decoding.push(slice) {
+                Err(stop @ Stop::Broken(_)) if tee.is_some() => broken = Some(stop),
+                pushed => pushed.map_err(Early::Decode)?,
+            }
             if decoding.decoded().saturating_sub(turn) > TURN {
                 turn = decoding.decoded();
                 tokio::task::yield_now().await;
@@ -138,10 +222,14 @@ async fn pump(
         }
         // Data that decodes to nothing (empty members, garbage) must end as well.
         if end.received > rules.max_body {
-            return Err(Early::Decode(Stop::TooLarge(rules.max_body)));
+            end.truncated = Some(Truncated::Length);
+            return Err(Early::Decode(broken.unwrap_or(Stop::TooLarge(rules.max_body))));
         }
     }
-    decoding.finish().map_err(Early::Decode)
+    match broken {
+        None => decoding.finish().map_err(Early::Decode),
+        Some(stop) => Err(Early::Decode(stop)),
+    }
 }
 
 /// The two clocks of a body.
@@ -155,20 +243,19 @@ struct Clocks {
 
 impl Clocks {
     /// Waits for the next chunk, within the rules.
-    async fn wait(
-        &mut self,
-        response: &mut Response,
-        rules: &BodyRules,
-    ) -> Result<reqwest::Result<Option<Bytes>>, Failure> {
+    async fn wait(&mut self, response: &mut Response, rules: &BodyRules) -> Result<Option<Bytes>, Failure> {
         let least = u128::from(rules.min_rate) * rules.window.as_millis() / 1000;
         let window = self.window.get_or_insert_with(|| Box::pin(sleep(rules.window)));
         loop {
             tokio::select! {
                 biased;
-                chunk = timeout(rules.idle, response.chunk()) => return chunk.map_err(|_| {
-                    let text = format!("no byte of the body came for {:?}", rules.idle);
-                    Failure::new(Outcome::Timeout, text)
-                }),
+                chunk = timeout(rules.idle, response.chunk()) => return match chunk {
+                    Ok(chunk) => chunk.map_err(|error| failure::in_body(&error)),
+                    Err(_) => {
+                        let text = format!("no byte of the body came for {:?}", rules.idle);
+                        Err(Failure::new(Outcome::Timeout, text))
+                    }
+                },
                 () = window.as_mut(), if least > 0 => {
                     if self.in_window < least {
                         let text = format!("the body came slower than {} bytes a second", rules.min_rate);
@@ -181,6 +268,11 @@ impl Clocks {
             }
         }
     }
+}
+
+/// Our own disk's trouble is not the host's.
+pub(super) fn unspooled(error: &std::io::Error) -> Failure {
+    Failure::new(Outcome::Local, format!("the body cannot be kept: {error}"))
 }
 
 /// What a body is called that could not be decoded.

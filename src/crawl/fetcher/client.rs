@@ -17,8 +17,8 @@ use super::FetcherError;
 use super::resolve::{GuardedResolver, Shared};
 use crate::config::NetworkConfig;
 
-/// Headers of one response at most.
-pub(super) const HEADERS_MAX: usize = 256;
+/// Headers of one response at most: the library's own limit. A higher one costs two blocks of memory a response.
+pub(super) const HEADERS_MAX: usize = 100;
 /// Names and values of all headers of one response, in bytes, at most.
 pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// What HTTP/2 may send before the library itself gives up: above our own limit, so that a response
@@ -45,7 +45,6 @@ pub(super) fn build(
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
         .pool_max_idle_per_host(idle_per_host.max(1))
         .tcp_nodelay(true)
-        .http1_max_headers(HEADERS_MAX)
         .http1_allow_obsolete_multiline_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
         .http1_ignore_invalid_headers_in_responses(true)

@@ -10,6 +10,8 @@ use async_compression::core::util::{PartialBuffer, WriteBuffer};
 use async_compression::zstd::DParameter;
 use bytes::{Bytes, BytesMut};
 
+use crate::crawl::links::Search;
+
 /// Codings stacked on one body at most (curl has the same limit).
 pub const STACK_MAX: usize = 5;
 /// Decoded bytes for one received byte at most, once [`RATIO_FREE`] bytes are decoded.
@@ -32,6 +34,8 @@ pub enum Coding {
     Brotli,
     /// `zstd`.
     Zstd,
+    /// A file that may be gzip, as sitemaps are: undone if it begins like that, else plain.
+    GzipFile,
 }
 
 /// What Content-Encoding says.
@@ -120,8 +124,18 @@ impl Decoding {
         Self {
             // The last one applied is the first to be undone.
             stages: codings.iter().rev().map(|coding| Stage::new(*coding, limits.cap)).collect(),
-            sink: Sink { limits, decoded: 0, received: 0, kept: BytesMut::new() },
+            sink: Sink { limits, decoded: 0, received: 0, kept: BytesMut::new(), search: None },
         }
+    }
+
+    /// What is decoded is searched for links on its way.
+    pub fn search(&mut self, search: Option<Search>) {
+        self.sink.search = search;
+    }
+
+    /// The search, wherever the body ended.
+    pub fn take_search(&mut self) -> Option<Search> {
+        self.sink.search.take()
     }
 
     /// Takes received bytes. An error is final; what was decoded before it stays.
@@ -150,6 +164,11 @@ impl Decoding {
         self.stages.iter().any(|stage| stage.garbage)
     }
 
+    /// Takes the bytes that were decoded and kept since the last time.
+    pub fn take(&mut self) -> BytesMut {
+        self.sink.kept.split()
+    }
+
     /// The decoded bytes, if they are kept.
     pub fn into_body(self) -> Bytes {
         self.sink.kept.freeze()
@@ -170,6 +189,7 @@ struct Sink {
     decoded: u64,
     received: u64,
     kept: BytesMut,
+    search: Option<Search>,
 }
 
 impl Sink {
@@ -179,6 +199,9 @@ impl Sink {
         self.decoded = self.decoded.saturating_add(fitting.len() as u64);
         if self.limits.keep {
             self.kept.extend_from_slice(fitting);
+        }
+        if let Some(search) = &mut self.search {
+            search.push(fitting);
         }
         if fitting.len() < bytes.len() {
             return Err(match self.limits.at_cap {
@@ -202,6 +225,8 @@ enum At {
     Inside,
     /// After the end of one.
     Between,
+    /// It is not compressed.
+    Plain,
 }
 
 /// One coding being undone.
@@ -228,7 +253,7 @@ type Next<'a> = dyn FnMut(&[u8]) -> Result<(), Stop> + 'a;
 impl Stage {
     fn new(coding: Coding, cap: u64) -> Self {
         let codec: Box<dyn DecodeV2 + Send> = match coding {
-            Coding::Gzip => Box::new(GzipDecoder::new()),
+            Coding::Gzip | Coding::GzipFile => Box::new(GzipDecoder::new()),
             Coding::Deflate => Box::new(ZlibDecoder::new()),
             Coding::Brotli => Box::new(BrotliDecoder::new()),
             Coding::Zstd => Box::new(ZstdDecoder::new_with_params(&[DParameter::window_log_max(ZSTD_WINDOW_LOG)])),
@@ -266,11 +291,13 @@ impl Stage {
                         self.run(&[earlier], next)?;
                     }
                 },
+                At::Start if self.coding == Coding::GzipFile && first != 0x1f => self.at = At::Plain,
                 At::Start => self.at = At::Inside,
                 At::Inside => {
                     let used = self.run(bytes, next)?;
                     bytes = bytes.get(used..).unwrap_or_default();
                 }
+                At::Plain => return next(bytes),
                 At::Between if first == 0 => bytes = &bytes[1..],
                 At::Between if self.begins_member(first) => {
                     self.codec.reinit().map_err(Stop::Broken)?;
@@ -289,7 +316,7 @@ impl Stage {
             self.run(&[only], next)?;
         }
         match self.at {
-            At::Start | At::Between => Ok(()),
+            At::Start | At::Between | At::Plain => Ok(()),
             At::Inside if self.is_only_a_tail() => {
                 self.garbage = true;
                 Ok(())
@@ -306,7 +333,7 @@ impl Stage {
     /// Whether another member or frame may begin with this byte.
     fn begins_member(&self, byte: u8) -> bool {
         match self.coding {
-            Coding::Gzip => byte == 0x1f,
+            Coding::Gzip | Coding::GzipFile => byte == 0x1f,
             // A frame, or a skippable one.
             Coding::Zstd => byte == 0x28 || (0x50..=0x5f).contains(&byte),
             Coding::Deflate | Coding::Brotli => false,
@@ -316,7 +343,8 @@ impl Stage {
     /// Whether an error of the codec only says that it needs more input (zlib's `Z_BUF_ERROR`); broken
     /// data is `InvalidInput` or `InvalidData` in those codings.
     fn only_wants_more(&self, error: &std::io::Error) -> bool {
-        matches!(self.coding, Coding::Gzip | Coding::Deflate) && error.kind() == std::io::ErrorKind::Other
+        matches!(self.coding, Coding::Gzip | Coding::GzipFile | Coding::Deflate)
+            && error.kind() == std::io::ErrorKind::Other
     }
 
     /// Decodes until the input is used up or the member ends; says how many bytes were used.

@@ -5,7 +5,7 @@
 //! would show them to the network (FAULTS.md case 46). Values are marked sensitive and never printed.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -24,11 +24,25 @@ const RESERVED: [&str; 7] =
 /// The headers of requests.
 pub(super) struct RequestHeaders {
     always: HeaderMap,
-    rules: Arc<[HostRule]>,
-    /// Headers of each rule.
-    bound: Vec<HeaderMap>,
+    /// A lock, because the operator may have the configuration read again while requests run side by side; held
+    /// for copying or replacing a pointer.
+    rules: RwLock<Arc<Rules>>,
     /// A lock, because requests run side by side; held for one look-up, never across an await.
     secure: Mutex<HashSet<String>>,
+}
+
+/// The rules that headers are bound by.
+struct Rules {
+    hosts: Arc<[HostRule]>,
+    /// Headers of each rule.
+    bound: Vec<HeaderMap>,
+}
+
+impl Rules {
+    fn try_new(hosts: Arc<[HostRule]>) -> Result<Arc<Self>, FetcherError> {
+        let bound = hosts.iter().map(bound_headers).collect::<Result<_, _>>()?;
+        Ok(Arc::new(Self { hosts, bound }))
+    }
 }
 
 impl RequestHeaders {
@@ -42,21 +56,28 @@ impl RequestHeaders {
         always.insert(USER_AGENT, user_agent);
         always.insert(ACCEPT, HeaderValue::from_static("*/*"));
         always.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
-        let bound = rules.iter().map(bound_headers).collect::<Result<_, _>>()?;
-        Ok(Self { always, rules, bound, secure: Mutex::new(HashSet::new()) })
+        Ok(Self { always, rules: RwLock::new(Rules::try_new(rules)?), secure: Mutex::new(HashSet::new()) })
+    }
+
+    /// Requests from now on carry the headers of these rules; on an error those of before.
+    pub(super) fn set_rules(&self, rules: Arc<[HostRule]>) -> Result<(), FetcherError> {
+        let rules = Rules::try_new(rules)?;
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        Ok(())
     }
 
     /// The headers of a request to `url`, and whether bound ones were held back.
     pub(super) fn of(&self, url: &Url) -> (HeaderMap, Withheld) {
         let mut headers = self.always.clone();
-        if self.bound.is_empty() {
+        let rules = Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner));
+        if rules.bound.is_empty() {
             return (headers, Withheld::Nothing);
         }
         let host = crate::crawl::address::host_key(url).as_str().to_owned();
-        let Some(index) = self.rules.iter().position(|rule| rule.pattern.is_match(&host)) else {
+        let Some(index) = rules.hosts.iter().position(|rule| rule.pattern.is_match(&host)) else {
             return (headers, Withheld::Nothing);
         };
-        let Some(bound) = self.bound.get(index).filter(|bound| !bound.is_empty()) else {
+        let Some(bound) = rules.bound.get(index).filter(|bound| !bound.is_empty()) else {
             return (headers, Withheld::Nothing);
         };
         if !self.may_send(url, host) {
@@ -128,6 +149,19 @@ mod tests {
     fn sent(headers: &RequestHeaders, url: &str) -> Option<String> {
         let (map, _) = headers.of(&url.parse().expect("URL"));
         map.get("x-api-key").map(|value| value.to_str().expect("text").to_owned())
+    }
+
+    #[test]
+    fn other_rules_bind_other_headers_and_wrong_ones_change_nothing() {
+        let headers = RequestHeaders::try_new("test", rules(&[("api.example", "X-Api-Key", "one")])).expect("valid");
+        let url = Url::parse("https://api.example/").expect("valid");
+        let sent = || headers.of(&url).0.get("x-api-key").map(|value| value.as_bytes().to_vec());
+        headers.set_rules(rules(&[("api.example", "X-Api-Key", "two")])).expect("valid");
+        assert_eq!(sent(), Some(b"two".to_vec()));
+        assert!(headers.set_rules(rules(&[("api.example", "Upgrade", "h2c")])).is_err());
+        assert_eq!(sent(), Some(b"two".to_vec()));
+        headers.set_rules(rules(&[])).expect("valid");
+        assert_eq!(sent(), None);
     }
 
     #[test]

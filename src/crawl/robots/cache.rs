@@ -26,6 +26,7 @@ use crate::control::{BackoffPolicy, Mono, Outcome, Verdict};
 use crate::crawl::address::{Authority, authority_text};
 use crate::crawl::exchange::Reply;
 use crate::text::Clean;
+use crate::watch::{RobotsState, RobotsView};
 
 /// The longest time an answer is kept.
 pub const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -83,6 +84,8 @@ pub struct Effect {
     pub crawl_delay: Option<Duration>,
     /// The host holds.
     pub unreachable: Option<Unreachable>,
+    /// The sitemaps that it names, as written.
+    pub sitemaps: Vec<Box<str>>,
     /// Oddities for the journal.
     pub notes: Vec<Clean>,
 }
@@ -158,6 +161,11 @@ struct GoodCopy {
 }
 
 impl Robots {
+    /// Tries after failures are spaced by this from now on.
+    pub fn set_backoff(&mut self, backoff: BackoffPolicy) {
+        self.backoff = backoff;
+    }
+
     /// A cache for the crawler with this User-Agent header. Tries after failures are spaced by `backoff`.
     pub fn new(user_agent: impl Into<String>, backoff: BackoffPolicy) -> Self {
         Self::bounded(user_agent, backoff, AUTHORITIES_MAX, BYTES_MAX)
@@ -248,6 +256,20 @@ impl Robots {
         }
     }
 
+    /// What is known of `authority`, for whoever watches; `None` = nobody has asked yet.
+    pub fn view(&self, authority: &Authority) -> Option<RobotsView> {
+        let entry = self.entries.get(authority)?;
+        let state = match &entry.state {
+            State::New => RobotsState::Failed { until: Mono::ZERO, tries: 0 },
+            State::InFlight { hops } => RobotsState::InFlight { hops: *hops },
+            State::Known { until } => RobotsState::Known { until: *until },
+            State::Failed { until } => RobotsState::Failed { until: *until, tries: entry.tries },
+            State::Refused { until, .. } => RobotsState::Refused { until: *until },
+        };
+        let copy = entry.copy.as_ref().map(|copy| (copy.fetched, copy.rules.group, copy.rules.len()));
+        Some(RobotsView { authority: Clean::new(authority.as_str()), state, copy })
+    }
+
     /// Entries, those in flight included.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -301,8 +323,8 @@ impl Robots {
             }
             Verdict::Status(_) | Verdict::Failed(_) => return self.fail(now, entry, reply, random),
         };
-        let effect =
-            Effect { known: true, crawl_delay: rules.crawl_delay, notes: rules.notes.clone(), ..Effect::default() };
+        let (sitemaps, notes) = (rules.sitemaps.clone(), rules.notes.clone());
+        let effect = Effect { known: true, crawl_delay: rules.crawl_delay, sitemaps, notes, ..Effect::default() };
         entry.tries = 0;
         entry.state = State::Known { until: now.after(ttl) };
         entry.copy = Some(GoodCopy { rules, fetched: now });

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::matching::{Pattern, Target};
 use crate::text::Clean;
+use crate::watch::RobotsGroup;
 
 /// Bytes of a file that are read (RFC 9309 2.5 asks for 500 KiB at least); then up to the last whole line.
 pub const ROBOTS_MAX_BYTES: usize = 500 * 1024;
@@ -29,6 +30,8 @@ pub struct Rules {
     pub sitemaps: Vec<Box<str>>,
     /// What is odd about the file, each in a sentence.
     pub notes: Vec<Clean>,
+    /// Whom the rules are for.
+    pub group: RobotsGroup,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,6 +127,16 @@ impl Rules {
         self.rules.iter().all(|rule| rule.allow)
     }
 
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// There is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// Bytes it takes, about.
     pub fn bytes(&self) -> usize {
         let rules: usize = self.rules.iter().map(|rule| rule.pattern.bytes() + 8).sum();
@@ -207,6 +220,11 @@ impl<'a> Groups<'a> {
     /// The group that names us, even an empty one; else the one for all.
     fn finish(mut self, mut rules: Rules) -> Rules {
         self.close();
+        rules.group = match (&self.named, &self.wildcard) {
+            (Some(_), _) => RobotsGroup::Us,
+            (None, Some(_)) => RobotsGroup::Everybody,
+            (None, None) => RobotsGroup::Nobody,
+        };
         let group = self.named.or(self.wildcard).unwrap_or_default();
         rules.rules = group.rules;
         rules.rules.sort_by_key(|rule| (std::cmp::Reverse(rule.pattern.octets()), !rule.allow));
@@ -276,7 +294,8 @@ fn whole_lines(body: &[u8], extent: Extent) -> (Cow<'_, [u8]>, bool) {
     let head = body.get(..ROBOTS_MAX_BYTES).unwrap_or(body);
     let cut = extent == Extent::Cut || head.len() < body.len();
     let mut text: Cow<'_, [u8]> = match head {
-        [0xef, 0xbb, 0xbf, rest @ ..] => rest.into(),
+        // A part of one is there where somebody cut a file by bytes; rules must not be lost with it.
+        [0xef, 0xbb, 0xbf, rest @ ..] | [0xef, 0xbb, rest @ ..] | [0xef, rest @ ..] => rest.into(),
         [0xff, 0xfe, rest @ ..] => from_utf16(rest, u16::from_le_bytes).into(),
         [0xfe, 0xff, rest @ ..] => from_utf16(rest, u16::from_be_bytes).into(),
         _ => head.into(),

@@ -29,10 +29,17 @@ impl Entry {
     /// The line of a decision; `None` for those that nobody reads one by one.
     pub fn of(event: &EventRecord) -> Option<Self> {
         let what = event.what.known()?;
-        let unread =
-            [What::Capacity, What::EndpointCapacity, What::UrlFailed, What::UrlSkipped, What::BadInput, What::Progress];
-        // The first rate of a host is where it begins, not a decision.
-        let begins = what == What::Rate && event.before == Value::None && event.who.known() == Some(Who::System);
+        let unread = [
+            What::Capacity,
+            What::EndpointCapacity,
+            What::UrlFailed,
+            What::UrlSkipped,
+            What::BadInput,
+            What::Progress,
+            What::Original,
+        ];
+        // The first rate of a host is where it begins, not a decision; those of a new configuration have one line.
+        let begins = what == What::Rate && event.who.known() == Some(Who::System);
         if unread.contains(&what) || begins {
             return None;
         }
@@ -50,10 +57,10 @@ impl Entry {
         match self.who {
             Some(Who::Operator) => "you",
             Some(Who::Controller) => "auto",
-            Some(Who::Server) => "serv",
+            Some(Who::Server) => "host",
             Some(Who::Site) => "site",
             Some(Who::Concern) => "alert",
-            Some(Who::System) => "self",
+            Some(Who::System) => "note",
             None => "?",
         }
     }

@@ -3,7 +3,7 @@
 use crate::control::Mono;
 use crate::tui::key::KeyCode;
 use crate::tui::model::{Model, Overlay, Screen};
-use crate::tui::view::{Layout, table_width};
+use crate::tui::view::table_width;
 use crate::tui::widget::host_table::Columns;
 
 /// Rows that one notch of the wheel moves.
@@ -27,7 +27,7 @@ pub(super) fn act(model: &mut Model, what: KeyCode, now: Mono) {
 
 /// A click on the table.
 fn click(model: &mut Model, column: u16, row: u16, now: Mono) {
-    let layout = Layout::of(model.size, model.log_open);
+    let layout = model.layout();
     let width = table_width(model.size.0);
     let headings = layout.header.saturating_add(1);
     if layout.tiny || column >= width {

@@ -211,12 +211,15 @@ pub(super) fn counters(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> u16 
     let tail = ("TAIL", counts.tail, Meaning::Tail);
     let forgotten = ("FORGOTTEN", counts.forgotten, Meaning::Forgotten);
     let backoff = ("backoff", state(HostState::Back) + state(HostState::Block), Meaning::Back);
-    let run = ("run", state(HostState::Run), Meaning::Text);
+    // What needs somebody stands in the place of what needs nobody.
+    let trap = ("TRAP", counts.trapped, Meaning::Tail);
+    let run = if counts.trapped > 0 { trap } else { ("run", state(HostState::Run), Meaning::Text) };
     let wait = ("wait", state(HostState::Wait), Meaning::Text);
     let done = ("done", state(HostState::Done), Meaning::Text);
     let groups: &[&[(&str, u32, Meaning)]] = match brush.width() {
         // What was forgotten is called to mind in the place of what needs nobody.
         ..80 if counts.forgotten > 0 => &[&[stuck, angry, paused, overridden, forgotten]],
+        ..80 if counts.trapped > 0 => &[&[stuck, angry, paused, overridden, trap]],
         ..80 => &[&[stuck, angry, paused, overridden]],
         80..100 if counts.forgotten > 0 => &[&[stuck, angry], &[paused, overridden, forgotten], &[run]],
         80..100 => &[&[stuck, angry], &[backoff, paused, overridden], &[run, done]],

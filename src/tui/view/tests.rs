@@ -12,14 +12,45 @@ use crate::clock::{ManualClock, Wall};
 use crate::config::Glyphs;
 use crate::control::{Command, Hold, HoldReason, HostId, HostState, Limiting, WakeEven};
 use crate::text::Clean;
+use crate::tui::keymap::Place;
 use crate::tui::model::Question;
 use crate::tui::sample;
 use crate::tui::theme::{Depth, Surroundings};
 use crate::watch::{Phase, Snapshot};
 
 mod closely;
+mod everywhere;
 mod logbook;
 mod session;
+
+#[test]
+fn what_is_wrong_with_the_configuration_stands_above_the_footer_of_every_screen() {
+    let mut snapshot = sample::snapshot();
+    snapshot.totals.config_trouble = Some(Clean::new("c.toml:3:8: \u{1b}[31m `rate` in [politeness]: write a number"));
+    for size in [(60, 12), (80, 24), (160, 50)] {
+        for screen in [Screen::Hosts, Screen::Host, Screen::Log] {
+            let mut model = of_snapshot(snapshot.clone(), size);
+            (model.size, model.screen) = (size, screen);
+            let shown = text(&model, size);
+            let lines: Vec<&str> = shown.lines().collect();
+            let banner = lines[usize::from(size.1) - 2];
+            assert!(banner.starts_with("  ! c.toml:3:8: \\x1b[31m `rate` in"), "{screen:?} {size:?}: {shown}");
+            assert_eq!(lines.iter().filter(|line| line.contains("c.toml")).count(), 1);
+            assert!(shown.contains("PAUSED"), "the header is as ever");
+            model.totals.config_trouble = None;
+            let calm = text(&model, size);
+            assert_eq!(calm.lines().last(), shown.lines().last(), "the footer is as ever");
+            let header = |of: &str| of.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(header(&calm), header(&shown));
+        }
+    }
+    for width in 1..90 {
+        for height in 1..30 {
+            let size = (width, height);
+            text(&of_snapshot(snapshot.clone(), size), size);
+        }
+    }
+}
 
 fn keymap() -> Keymap {
     Keymap::with_overrides(&BTreeMap::new()).expect("built in")
@@ -127,11 +158,17 @@ fn overlays_are_as_agreed() {
 
 #[test]
 fn the_help_has_room_for_every_action_at_80_by_24() {
-    let mut model = model((80, 24));
-    model.overlay = Overlay::Help { search: Input::default() };
-    let words = text(&model, (80, 24));
-    for binding in keymap().bindings().iter().filter(|binding| !binding.help.is_empty()) {
-        assert!(words.contains(&binding.help), "{}: {}\n{words}", binding.name, binding.help);
+    let theme = theme("default", Glyphs::Unicode);
+    for (place, ..) in Place::ALL {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 22));
+        let area = buffer.area;
+        help::draw(&keymap(), place, &mut Brush::new(&mut buffer, area, &theme), &Input::default());
+        let words = text_of(&buffer);
+        assert!(words.contains(&format!("help: {}", place.title())), "{words}");
+        for binding in keymap().bindings() {
+            let Some(help) = binding.help_at(place) else { continue };
+            assert!(words.contains(help), "{}: {help}\n{words}", binding.name);
+        }
     }
 }
 
@@ -170,6 +207,21 @@ fn what_was_forgotten_is_called_to_mind_on_every_screen() {
             assert!(words.contains("FORGOTTEN 3") && words.contains("OVERRIDE 1 (48m)"), "{words}");
         }
     }
+}
+
+#[test]
+fn traps_are_counted_on_every_screen_and_shown_in_their_row() {
+    for size in [(60, 12), (80, 24), (139, 40), (160, 50)] {
+        let mut snapshot = sample::snapshot();
+        snapshot.totals.counts.trapped = 2;
+        assert!(text(&of_snapshot(snapshot, size), size).contains("TRAP 2"), "{size:?}");
+    }
+    let mut row = sample::row(0, "a.test");
+    let evidence = crate::control::Evidence::HeldBack { urls: 57 };
+    row.view.concern =
+        Some(crate::control::Concern { kind: crate::control::ConcernKind::Trap, since: sample::NOW, evidence });
+    let words = text(&of_snapshot(Snapshot { changed: vec![row], ..sample::snapshot() }, (160, 50)), (160, 50));
+    assert!(words.contains("TRAP 57 held"), "{words}");
 }
 
 #[test]
@@ -425,22 +477,23 @@ proptest! {
 
 /// The pictures in the documentation are real frames: a frame that changes makes this fail until they are
 /// written anew (set `CRAWLDECK_WRITE_PICTURES`).
+fn assert_picture(name: &str, frame: &Buffer, about: &str) {
+    let picture = crate::tui::picture::svg(frame, about);
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/screens").join(name);
+    if std::env::var_os("CRAWLDECK_WRITE_PICTURES").is_some() {
+        std::fs::write(&file, &picture).expect("written");
+    }
+    assert!(std::fs::read_to_string(&file).expect("there is a picture") == picture, "{name} is out of date");
+}
+
 #[test]
 fn pictures_are_real_frames() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/screens");
     let size = (100, 28);
     let around = Surroundings { no_color: false, depth: Depth::True, utf8: true };
     let theme = Theme::load("default", Glyphs::Unicode, around).expect("loads");
-    let frame = buffer(&model(size), &theme, size);
-    let picture = crate::tui::picture::svg(&frame, "The hosts screen: what needs a human stands first");
-    let file = folder.join("hosts.svg");
-    if std::env::var_os("CRAWLDECK_WRITE_PICTURES").is_some() {
-        std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::write(&file, &picture).expect("written");
-    }
-    assert!(
-        std::fs::read_to_string(&file).expect("there is a picture") == picture,
-        "{} is out of date",
-        file.display()
+    assert_picture(
+        "hosts.svg",
+        &buffer(&model(size), &theme, size),
+        "The hosts screen: what needs a human stands first",
     );
 }

@@ -23,6 +23,9 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
         Some(words) => lines.push((words, Meaning::Trouble)),
         None => lines.push((format!("{} {}%", header::state_word(scene), percent(settled, all)), Meaning::Title)),
     }
+    if let Some(words) = &totals.config_trouble {
+        lines.push((format!("! {words}"), Meaning::Trouble));
+    }
     lines.push((format!("STUCK {}", counts.stuck), Meaning::Text));
     lines.push((format!("ANGRY {}", counts.angry), Meaning::Text));
     lines.push((format!("PAUSED {paused}"), Meaning::Text));

@@ -201,6 +201,7 @@ pub fn character(view: &HostView, glyphs: &GlyphSet) -> (&'static str, Meaning) 
     let (glyph, meaning) = match (view.concern.map(|concern| concern.kind), view.state) {
         (Some(ConcernKind::Stuck), _) => (glyphs.stuck, Meaning::Stuck),
         (Some(ConcernKind::Angry), _) => (glyphs.angry, Meaning::Angry),
+        (Some(ConcernKind::Trap), _) => (glyphs.trap, Meaning::Tail),
         (Some(ConcernKind::Tail), _) => (glyphs.tail, Meaning::Tail),
         (Some(ConcernKind::Forgotten), _) => (glyphs.forgotten, Meaning::Forgotten),
         (None, HostState::Paused) => (glyphs.paused, Meaning::Paused),

@@ -31,7 +31,7 @@ async fn a_panic_in_a_worker_is_a_failed_fetch_and_nothing_more() {
     crawl.host("host.test", &server);
     crawl.config.crawl.retries = 2;
     crawl.pages("host.test", 20);
-    let fetch = Panicking(crawl.real_fetch());
+    let fetch = Panicking(crawl.real_fetch(None));
     crawl.fetch_with(Arc::new(fetch));
     let ended = crawl.run().await;
     assert_eq!(ended.fates(), (18, 2, 0, 0));

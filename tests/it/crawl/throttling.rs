@@ -2,13 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
-use crawldeck::control::{Outcome, What};
+use crawldeck::control::{Amount, Command, Lifetime, Outcome, OverrideSpec, What};
 use crawldeck::sim::SimResponse;
+use crawldeck::watch::Request;
 
 use crate::support::answers::{after, by_page, by_turn, pages_asked, status, steady, text, with_header};
 use crate::support::engine::Crawl;
 use crate::support::lab::{Column, LabServer};
 use crate::support::oracle::{in_window, pages_ok, refusals};
+use crate::support::raw_server::{RawServer, Step, answer, response, write};
 
 /// Requests under way when a refusal is given arrive within this.
 fn grace(server: &LabServer) -> Duration {
@@ -280,4 +282,33 @@ async fn wanted_09_a_host_in_a_hold_costs_the_healthy_ones_nothing() {
     }
     assert_eq!(ended.end.totals.urls_done, 190 + (pages_asked(&held).len() as u64 - 1));
     assert!(pages_asked(&held).len() <= 4, "what was in flight when it refused, and nothing more");
+}
+
+#[tokio::test]
+async fn a_wait_in_the_head_of_a_good_answer_holds_while_its_body_is_on_its_way() {
+    let head = "HTTP/1.1 200 OK\r\nRetry-After: 600\r\nContent-Length: 1000\r\n\r\nno more than this";
+    let robots = answer(response("404 Not Found", "", ""));
+    let pages = vec![Step::Request, write(head), Step::Pause(Duration::from_secs(3_600))];
+    let server = RawServer::start(vec![[robots, pages.clone()].concat(), pages]).await;
+    let mut crawl = Crawl::new();
+    crawl.host_at("host.test", server.address);
+    crawl.rate(50.0, 1.0).connections = 4;
+    crawl.pages("host.test", 20);
+    let mut running = crawl.start();
+    running.host_is("host.test", |view| view.hold.is_some() && view.in_flight > 0).await;
+    let before = server.requests().len();
+    // An override would let everything out, were it not for the hold.
+    let fast = OverrideSpec {
+        rate: Some(Amount::Absolute(10_000.0)),
+        capacity: Some(Amount::Absolute(100.0)),
+        lifetime: Lifetime::Default,
+    };
+    running.act(Command::Override(fast), &["host.test"]).await;
+    running.host_is("host.test", |view| view.effective.rate > 50.0).await;
+    assert_eq!(server.requests().len(), before);
+    running.ask(Request::Stop).await;
+    let ended = running.end().await;
+    assert_eq!(server.requests().len(), before);
+    let held = ended.whys(What::Hold, "host.test");
+    assert!(held.iter().all(|why| why == "200, server asked to retry after 600 s"), "{held:?}");
 }

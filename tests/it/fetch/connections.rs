@@ -21,7 +21,7 @@ const END_HEADERS: u8 = 4;
 const STATUS_200: u8 = 0x88;
 
 /// A network in which `tls.test` is trusted and leads to the server.
-fn trusting(identity: &Identity, server: &RawServer) -> (tempfile::TempDir, NetworkConfig) {
+pub(crate) fn trusting(identity: &Identity, server: &RawServer) -> (tempfile::TempDir, NetworkConfig) {
     let (folder, roots) = trusted(&identity.pem);
     let mut network = network();
     network.extra_roots.push(roots);
@@ -153,12 +153,12 @@ async fn a_url_that_is_too_long_for_the_wire_is_not_sent() {
 }
 
 /// An HTTP/2 server that plays `scripts`, each after its SETTINGS.
-async fn h2_server(identity: &Identity, scripts: Vec<Vec<Step>>) -> RawServer {
+pub(crate) async fn h2_server(identity: &Identity, scripts: Vec<Vec<Step>>) -> RawServer {
     let scripts = scripts.into_iter().map(|script| [vec![write(frame(SETTINGS, 0, 0, &[]))], script].concat());
     RawServer::start_tls(identity.acceptor(&["h2"]), scripts.collect()).await
 }
 
-fn h2_ok(stream: u32) -> Step {
+pub(crate) fn h2_ok(stream: u32) -> Step {
     write(frame(HEADERS, END_STREAM | END_HEADERS, stream, &[STATUS_200]))
 }
 

@@ -66,7 +66,7 @@ pub(crate) async fn get(fetcher: &HttpFetcher, url: &str) -> Reply {
 }
 
 pub(crate) async fn get_as(fetcher: &HttpFetcher, url: &str, kind: RequestKind) -> Reply {
-    fetcher.fetch(FetchRequest { url: url.parse().expect("URL"), kind }).await
+    fetcher.fetch(FetchRequest { url: url.parse().expect("URL"), kind, links: None, listener: None }).await
 }
 
 #[track_caller]

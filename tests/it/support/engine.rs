@@ -10,24 +10,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crawldeck::archive::{Archive, ArchiveOptions, Keep, Room};
 use crawldeck::clock::SystemClock;
 use crawldeck::config::{Config, HostRule, Resolved};
 use crawldeck::control::{Command, HostId, HostView, Outcome, Policy, RequestKind, Value, What};
 use crawldeck::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crawldeck::crawl::exchange::Fetch;
-use crawldeck::crawl::fetcher::HttpFetcher;
+use crawldeck::crawl::fetcher::{FetcherOptions, HttpFetcher};
 use crawldeck::crawl::input::{self, Source};
 use crawldeck::journal::disk::{Disk, SystemDisk};
 use crawldeck::journal::reader::{EventRecord, RequestRecord, Word};
 use crawldeck::journal::run_folder::RunFolder;
 use crawldeck::journal::summary::{Summary, summarise};
 use crawldeck::journal::{EVENTS_FILE, Journal, JournalOptions, REQUESTS_FILE};
-use crawldeck::watch::{ActAnswer, REQUESTS_MAX, Request, Snapshot, Totals};
+use crawldeck::watch::{ActAnswer, Change, REQUESTS_MAX, Request, Snapshot, Totals};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::lab::LabServer;
-use super::records;
+use super::{records, warc};
 
 /// The bound of every wait: reached only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,6 +45,8 @@ pub(crate) struct Crawl {
     fetch: Option<Arc<dyn Fetch>>,
     disk: Box<dyn Disk>,
     looked_at: bool,
+    keep: Keep,
+    archive_disk: Box<dyn Disk>,
 }
 
 impl Crawl {
@@ -64,6 +67,8 @@ impl Crawl {
             fetch: None,
             disk: Box::new(SystemDisk),
             looked_at: true,
+            keep: Keep::default(),
+            archive_disk: Box::new(SystemDisk),
         };
         crawl.rate(1_000.0, 1_000.0);
         crawl
@@ -123,14 +128,26 @@ impl Crawl {
     }
 
     /// The real fetcher of this configuration.
-    pub(crate) fn real_fetch(&self) -> HttpFetcher {
+    pub(crate) fn real_fetch(&self, keep: Option<Arc<Room>>) -> HttpFetcher {
         let Config { network, crawl, hosts, .. } = &self.config;
-        HttpFetcher::new(network, &crawl.user_agent, hosts.clone().into(), SystemClock::shared()).expect("a fetcher")
+        let options = FetcherOptions { keep, ..FetcherOptions::default() };
+        HttpFetcher::with_options(network, &crawl.user_agent, hosts.clone().into(), SystemClock::shared(), options)
+            .expect("a fetcher")
     }
 
     /// Another disk than the real one.
     pub(crate) fn disk(&mut self, disk: Box<dyn Disk>) {
         self.disk = disk;
+    }
+
+    /// What is kept of the exchanges.
+    pub(crate) fn keep(&mut self, keep: Keep) {
+        self.keep = keep;
+    }
+
+    /// Another disk for the archive than the real one.
+    pub(crate) fn archive_disk(&mut self, disk: Box<dyn Disk>) {
+        self.archive_disk = disk;
     }
 
     /// The watcher takes no snapshot until the engine has ended.
@@ -140,14 +157,19 @@ impl Crawl {
 
     /// Begins.
     pub(crate) fn start(self) -> Running {
-        let fetch = self.fetch.clone().unwrap_or_else(|| Arc::new(self.real_fetch()));
-        let Self { config, urls, lists, disk, looked_at, .. } = self;
         let dir = tempfile::tempdir().expect("a folder");
+        let room = self.keep.any().then(|| Room::new(dir.path(), self.keep));
+        let fetch = self.fetch.clone().unwrap_or_else(|| Arc::new(self.real_fetch(room.clone())));
+        let Self { config, urls, lists, disk, looked_at, archive_disk, .. } = self;
         let folder = RunFolder::open(dir.path()).expect("a run folder");
         let clock = SystemClock::shared();
         let options =
             JournalOptions { group: Duration::from_millis(10), retry: Duration::from_millis(50), ..Default::default() };
         let journal = Journal::open_with(dir.path(), clock.clone(), disk, options).expect("a journal");
+        let options = ArchiveOptions { retry: Duration::from_millis(50), ..ArchiveOptions::default() };
+        let archive = room.map(|room| {
+            Archive::open_with(dir.path(), room, clock.clone(), archive_disk, options).expect("an archive")
+        });
         // A file, not arguments: thousands of URLs come as a user would give them.
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(urls.join("\n").as_bytes()).expect("written");
@@ -162,6 +184,7 @@ impl Crawl {
             fetch,
             clock,
             journal,
+            archive,
             inputs,
             requests: requests_in,
             watcher: Some(watcher),
@@ -197,6 +220,15 @@ impl Crawl {
     /// Runs to its end.
     pub(crate) async fn run(self) -> Ended {
         self.start().end().await
+    }
+
+    /// The same; the run folder stays as long as the guard.
+    pub(crate) async fn run_and_keep(self) -> (Ended, tempfile::TempDir) {
+        let mut running = self.start();
+        let end = running.wait().await;
+        let ended = running.read(end).await;
+        let empty = tempfile::tempdir().expect("a folder");
+        (ended, std::mem::replace(&mut running.dir, empty))
     }
 }
 
@@ -272,6 +304,15 @@ impl Running {
         self.until("the answer to a command", answer).await
     }
 
+    /// A change of the crawl, and the engine's answer to it.
+    pub(crate) async fn change(&mut self, change: Change) -> ActAnswer {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.ask(Request::Change { ticket, change }).await;
+        let answer = move |seen: &Seen| seen.answers.iter().find(|answer| answer.ticket == ticket).cloned();
+        self.until("the answer to a change", answer).await
+    }
+
     async fn id(&self, name: &str) -> HostId {
         self.until(name, |seen| seen.hosts.get(name).map(|view| view.id)).await
     }
@@ -333,13 +374,18 @@ impl Running {
         };
         let written = [REQUESTS_FILE, EVENTS_FILE].map(|name| std::fs::read_to_string(self.dir.path().join(name)));
         let written = written.map(|text| text.expect("readable")).concat();
+        let warc = warc::files(self.dir.path())
+            .into_iter()
+            .map(|path| std::fs::read(path).expect("readable"))
+            .collect::<Vec<_>>()
+            .concat();
         let (rows, damaged) = records::requests(self.dir.path());
         assert_eq!(damaged, 0, "every row can be read back");
         let (events, damaged) = records::events(self.dir.path());
         assert_eq!(damaged, 0, "every event can be read back");
         let summary = summarise(self.dir.path()).expect("readable");
         let lateness = Duration::from_nanos(self.lateness.load(Ordering::Relaxed));
-        let ended = Ended { end, rows, events, summary, lateness, log: seen.log, written };
+        let ended = Ended { end, rows, events, summary, lateness, log: seen.log, written, warc };
         ended.assert_sums();
         ended
     }
@@ -357,6 +403,8 @@ pub(crate) struct Ended {
     pub(crate) log: Vec<String>,
     /// All that stands in the journal's files.
     pub(crate) written: String,
+    /// The WARC files, one after another.
+    pub(crate) warc: Vec<u8>,
 }
 
 impl Ended {

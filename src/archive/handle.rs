@@ -1,0 +1,303 @@
+//! The archive's handles: what workers, the engine and the store hold of it.
+//!
+//! A worker hands its capture over and never waits. Nothing is dropped: what bounds the memory is the engine, which
+//! grants nothing while [`Archive::has_room`] says no or the archive is blocked.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::capture::Capture;
+use super::spool::Room;
+use super::writer;
+use crate::clock::Clock;
+use crate::journal::disk::{Disk, SystemDisk};
+use crate::text::Clean;
+
+/// Bytes of captures that wait in memory; at this much nothing is granted.
+const WAITING_MAX: usize = 16 << 20;
+/// Captures with a file of their own that wait; likewise.
+const FILED_MAX: usize = 64;
+
+/// How the writer syncs and rotates.
+#[derive(Clone, Debug)]
+pub struct ArchiveOptions {
+    /// A disk that cannot be written to is tried again after this.
+    pub retry: Duration,
+    /// What is written is synced to the medium at most this long after.
+    pub sync_every: Duration,
+    /// A WARC file is followed by the next when it has reached so many bytes; it passes that by one exchange at most.
+    pub rotate_at: u64,
+    /// Payloads that are remembered, see [`super::known`].
+    pub known: usize,
+    /// What warcinfo says beside what it always says.
+    pub about: Vec<(&'static str, String)>,
+}
+
+impl Default for ArchiveOptions {
+    fn default() -> Self {
+        Self {
+            retry: Duration::from_secs(1),
+            sync_every: Duration::from_secs(5),
+            rotate_at: 1 << 30,
+            known: super::known::KNOWN_MAX,
+            about: Vec::new(),
+        }
+    }
+}
+
+/// Why the archive cannot be opened or was not written to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// A file of the run folder cannot be opened or read.
+    #[error("archive {} cannot be opened: {source}; check the folder, or choose another with -d", path.display())]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No thread could be started.
+    #[error("the archive's writer cannot be started: {0}")]
+    Thread(io::Error),
+    /// The time to close was over before everything was written.
+    #[error("{captures} responses of the archive were not written: {reason}")]
+    Unwritten {
+        /// How many.
+        captures: usize,
+        /// Why.
+        reason: Clean,
+    },
+}
+
+/// How far the archive is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ArchiveHealth {
+    /// Captures handed over and not yet on disk.
+    pub backlog: usize,
+    /// Bytes written to WARC files so far.
+    pub bytes: u64,
+    /// Why nothing can be written now; `None` = all is well.
+    pub blocked: Option<Clean>,
+}
+
+/// What the handles and the writer share.
+#[derive(Default)]
+pub(super) struct Shared {
+    queue: Mutex<Queue>,
+    /// Wakes the writer.
+    pub(super) filled: Condvar,
+    /// Wakes whoever waits for a sync or for the end.
+    pub(super) settled: Condvar,
+    /// Captures handed over and not yet written, the memory they take, and how many have a file.
+    pub(super) waiting: AtomicUsize,
+    pub(super) memory: AtomicUsize,
+    pub(super) filed: AtomicUsize,
+}
+
+/// What passes between them.
+#[derive(Default)]
+pub(super) struct Queue {
+    pub(super) captures: VecDeque<Box<Capture>>,
+    /// Captures handed over so far, of those what has to be synced as soon as can be, and what is.
+    pub(super) handed: u64,
+    pub(super) wanted: u64,
+    pub(super) synced: u64,
+    /// The last trouble, and how often there was any.
+    pub(super) trouble: Option<Clean>,
+    pub(super) troubles: u64,
+    /// A spool could not be written.
+    pub(super) room_failed: bool,
+    pub(super) closing: bool,
+    /// Nobody waits any longer: give up instead of trying again.
+    pub(super) abandoned: bool,
+    pub(super) ended: bool,
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+        // The queue is whole whenever the lock is free; a panic elsewhere does not change that.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hands captures over. Cheap to clone.
+#[derive(Clone)]
+pub struct ArchiveSender(Arc<Shared>);
+
+impl std::fmt::Debug for ArchiveSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ArchiveSender")
+    }
+}
+
+impl ArchiveSender {
+    /// Hands a capture to the writer. Never waits for the disk.
+    pub fn put(&self, capture: Box<Capture>) {
+        self.0.memory.fetch_add(capture.memory(), Ordering::AcqRel);
+        self.0.filed.fetch_add(usize::from(capture.body.is_filed()), Ordering::AcqRel);
+        self.0.waiting.fetch_add(1, Ordering::AcqRel);
+        let mut queue = self.0.lock();
+        queue.handed += 1;
+        queue.captures.push_back(capture);
+        let wake = queue.captures.len() == 1;
+        drop(queue);
+        if wake {
+            self.0.filled.notify_one();
+        }
+    }
+
+    /// A spool could not be written: the writer finds out when one can.
+    pub(super) fn look_at_room(&self) {
+        self.0.lock().room_failed = true;
+        self.0.filled.notify_one();
+    }
+}
+
+/// Makes sure that what was handed over is on the medium: the archive's part of the step that comes before a URL is
+/// done.
+#[derive(Clone)]
+pub struct ArchiveBarrier(Arc<Shared>);
+
+impl ArchiveBarrier {
+    /// Returns well when every capture that was handed over before the call (by whatever [`ArchiveSender`]) is written
+    /// and synced, with its body, its row in the index and the names of the files. Blocks the thread for that long;
+    /// call it from one that may. Many may call it at once: one sync serves all that wait.
+    ///
+    /// # Errors
+    /// As soon as a write or sync fails. The captures are not lost: the writer goes on trying, and a later call that
+    /// returns well covers them too. After an error no URL of theirs may be called done.
+    pub fn sync(&mut self) -> io::Result<()> {
+        let mut queue = self.0.lock();
+        let target = queue.handed;
+        let before = queue.troubles;
+        queue.wanted = queue.wanted.max(target);
+        self.0.filled.notify_one();
+        let waiting = |queue: &mut Queue| queue.synced < target && queue.troubles == before && !queue.ended;
+        let queue = self.0.settled.wait_while(queue, waiting).unwrap_or_else(PoisonError::into_inner);
+        if queue.synced >= target {
+            return Ok(());
+        }
+        let reason = queue.trouble.clone().unwrap_or_else(|| Clean::new("the archive's writer has ended"));
+        Err(io::Error::other(reason.as_str().to_owned()))
+    }
+}
+
+/// The engine's handle to the archive. Dropping it without [`Archive::close`] writes what is there, waiting a second
+/// at most.
+pub struct Archive {
+    shared: Arc<Shared>,
+    health: watch::Receiver<ArchiveHealth>,
+    closed: bool,
+}
+
+impl Archive {
+    /// Opens the archive that `room` belongs to, in `run_folder`, on the machine's own file system.
+    pub fn open(
+        run_folder: &Path,
+        room: Arc<Room>,
+        clock: Arc<dyn Clock>,
+        options: ArchiveOptions,
+    ) -> Result<Self, ArchiveError> {
+        Self::open_with(run_folder, room, clock, Box::new(SystemDisk), options)
+    }
+
+    /// The same on `disk`. What is there is gone on with: a torn record at the end is cut off, what was not finished
+    /// is removed.
+    pub fn open_with(
+        run_folder: &Path,
+        room: Arc<Room>,
+        clock: Arc<dyn Clock>,
+        disk: Box<dyn Disk>,
+        options: ArchiveOptions,
+    ) -> Result<Self, ArchiveError> {
+        let shared = Arc::new(Shared::default());
+        room.belongs_to(ArchiveSender(Arc::clone(&shared)));
+        let health = writer::start(run_folder, Arc::clone(&shared), room, clock, disk, options)?;
+        Ok(Self { shared, health, closed: false })
+    }
+
+    /// What hands captures over.
+    pub fn sender(&self) -> ArchiveSender {
+        ArchiveSender(Arc::clone(&self.shared))
+    }
+
+    /// What makes sure that they are on the medium.
+    pub fn barrier(&self) -> ArchiveBarrier {
+        ArchiveBarrier(Arc::clone(&self.shared))
+    }
+
+    /// Captures handed over and not yet written.
+    pub fn backlog(&self) -> usize {
+        self.shared.waiting.load(Ordering::Acquire)
+    }
+
+    /// Whether more requests may go out: what is in flight always finds room.
+    pub fn has_room(&self) -> bool {
+        self.shared.memory.load(Ordering::Acquire) < WAITING_MAX
+            && self.shared.filed.load(Ordering::Acquire) < FILED_MAX
+    }
+
+    /// Whether the writer is gone: nothing is written any more.
+    pub fn has_ended(&self) -> bool {
+        self.health.has_changed().is_err()
+    }
+
+    /// How far the archive is, and whether it is blocked.
+    pub fn health(&self) -> ArchiveHealth {
+        let mut health = self.health.borrow().clone();
+        health.backlog = self.backlog();
+        health
+    }
+
+    /// Changes whenever something was written, and when the archive becomes blocked or free again.
+    pub fn health_changed(&self) -> watch::Receiver<ArchiveHealth> {
+        self.health.clone()
+    }
+
+    /// Writes and syncs everything, waiting for `deadline` at most. Blocks the thread.
+    pub fn close_blocking(mut self, deadline: Duration) -> Result<ArchiveHealth, ArchiveError> {
+        self.finish(deadline);
+        let health = self.health();
+        if health.backlog == 0 && health.blocked.is_none() {
+            return Ok(health);
+        }
+        let reason = health.blocked.unwrap_or_else(|| Clean::new("the disk was too slow"));
+        Err(ArchiveError::Unwritten { captures: health.backlog, reason })
+    }
+
+    /// [`Archive::close_blocking`] on a thread where blocking is allowed.
+    pub async fn close(self, deadline: Duration) -> Result<ArchiveHealth, ArchiveError> {
+        let captures = self.backlog();
+        match tokio::task::spawn_blocking(move || self.close_blocking(deadline)).await {
+            Ok(result) => result,
+            Err(error) => Err(ArchiveError::Unwritten { captures, reason: Clean::new(error.to_string()) }),
+        }
+    }
+
+    /// Tells the writer to end and waits until it has.
+    fn finish(&mut self, deadline: Duration) {
+        self.closed = true;
+        let mut queue = self.shared.lock();
+        queue.closing = true;
+        self.shared.filled.notify_one();
+        let waited = self.shared.settled.wait_timeout_while(queue, deadline, |queue| !queue.ended);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.abandoned = true;
+        drop(queue);
+        self.shared.filled.notify_one();
+    }
+}
+
+impl Drop for Archive {
+    fn drop(&mut self) {
+        if !self.closed {
+            self.finish(Duration::from_secs(1));
+        }
+    }
+}

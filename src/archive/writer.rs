@@ -1,0 +1,291 @@
+//! The archive's one writer, on a thread of its own.
+//!
+//! A disk that cannot be written to is tried again each second until it can. Written records are synced every few
+//! seconds, at rotation, at the end, and whenever an [`ArchiveBarrier::sync`](super::ArchiveBarrier::sync) asks for it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::watch;
+
+use super::bodies::Bodies;
+use super::capture::Capture;
+use super::handle::{ArchiveError, ArchiveHealth, ArchiveOptions, Queue, Shared};
+use super::known::Known;
+use super::records::{END, Plan};
+use super::spool::{self, Room};
+use super::warc_file::WarcFile;
+use super::{BODIES_DIR, WARC_DIR};
+use crate::clock::Clock;
+use crate::control::Mono;
+use crate::journal::disk::Disk;
+use crate::journal::writer::blocked_reason;
+use crate::text::Clean;
+
+/// Opens the files, starts the thread, and gives what tells of its health.
+pub(super) fn start(
+    run_folder: &Path,
+    shared: Arc<Shared>,
+    room: Arc<Room>,
+    clock: Arc<dyn Clock>,
+    disk: Box<dyn Disk>,
+    options: ArchiveOptions,
+) -> Result<watch::Receiver<ArchiveHealth>, ArchiveError> {
+    let writer = Writer::open(run_folder, shared, room, clock, disk, options)?;
+    let health = writer.health.subscribe();
+    let thread = std::thread::Builder::new().name("archive".into());
+    thread.spawn(move || Ending(writer).0.run()).map_err(ArchiveError::Thread)?;
+    Ok(health)
+}
+
+/// The thread's side.
+struct Writer {
+    shared: Arc<Shared>,
+    room: Arc<Room>,
+    clock: Arc<dyn Clock>,
+    disk: Box<dyn Disk>,
+    options: ArchiveOptions,
+    warc: Option<WarcFile>,
+    bodies: Option<Bodies>,
+    known: Known,
+    last_sync: Mono,
+    health: watch::Sender<ArchiveHealth>,
+}
+
+/// Tells whoever waits that the thread is over, also if it panicked.
+struct Ending(Writer);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.0.shared.waiting.load(Ordering::Acquire) > 0 && self.0.health.borrow().blocked.is_none() {
+            self.0.publish(Some(Clean::new("the archive's writer has ended")));
+        }
+        self.0.shared.lock().ended = true;
+        self.0.shared.settled.notify_all();
+    }
+}
+
+/// What is done of one capture.
+#[derive(Default)]
+struct Progress {
+    plan: Option<Plan>,
+    warc: bool,
+    body: bool,
+}
+
+/// Why the writer does not go on.
+struct Abandoned;
+
+impl Writer {
+    fn open(
+        run_folder: &Path,
+        shared: Arc<Shared>,
+        room: Arc<Room>,
+        clock: Arc<dyn Clock>,
+        mut disk: Box<dyn Disk>,
+        options: ArchiveOptions,
+    ) -> Result<Self, ArchiveError> {
+        let failed = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| ArchiveError::Open { path, source }
+        };
+        let keep = room.keep();
+        let (mut warc, mut bodies) = (None, None);
+        if keep.warc {
+            let dir = run_folder.join(WARC_DIR);
+            fs::create_dir_all(&dir).and_then(|()| spool::sweep(&dir)).map_err(failed(&dir))?;
+            let opened = WarcFile::open(&mut *disk, &dir, clock.clone(), options.rotate_at, about(&options));
+            warc = Some(opened.map_err(failed(&dir))?);
+        }
+        if keep.bodies {
+            let dir = run_folder.join(BODIES_DIR);
+            fs::create_dir_all(&dir).and_then(|()| spool::sweep(&dir)).map_err(failed(&dir))?;
+            bodies = Some(Bodies::open(&mut *disk, &dir).map_err(failed(&dir))?);
+        }
+        // Not every file system can sync a folder; the names in it are synced later, where that counts.
+        let _ = disk.sync_dir(run_folder);
+        let health = watch::Sender::new(ArchiveHealth::default());
+        let (known, last_sync) = (Known::with_bound(options.known), clock.now());
+        Ok(Self { shared, room, clock, disk, options, warc, bodies, known, last_sync, health })
+    }
+
+    /// Until closed or abandoned.
+    fn run(&mut self) {
+        let mut captures = VecDeque::new();
+        loop {
+            let (closing, handed, due) = self.take(&mut captures);
+            let idle = captures.is_empty();
+            let batch = captures.drain(..).collect::<Vec<_>>();
+            for capture in batch {
+                let mut progress = Progress::default();
+                if self.insist(|writer| writer.keep(&capture, &mut progress)).is_err() {
+                    return;
+                }
+                self.shared.memory.fetch_sub(capture.memory(), Ordering::AcqRel);
+                self.shared.filed.fetch_sub(usize::from(capture.body.is_filed()), Ordering::AcqRel);
+                self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
+            }
+            let due = due || closing || self.clock.now().since(self.last_sync) >= self.options.sync_every;
+            if self.insist(|writer| writer.settle(due)).is_err() {
+                return;
+            }
+            if due {
+                self.last_sync = self.clock.now();
+                self.shared.lock().synced = handed;
+                self.shared.settled.notify_all();
+            }
+            if self.room.trouble().is_some() && self.insist(Self::try_room).is_err() {
+                return;
+            }
+            self.publish(None);
+            if closing && idle {
+                return;
+            }
+        }
+    }
+
+    /// Waits for captures and takes them into `captures`, which is empty. Still empty when it is time to sync, or to
+    /// end. Whether it is to end; how many were handed over by then; whether a sync is asked for.
+    fn take(&mut self, captures: &mut VecDeque<Box<Capture>>) -> (bool, u64, bool) {
+        let idle = |queue: &mut Queue| {
+            queue.captures.is_empty() && !queue.closing && !queue.room_failed && queue.wanted <= queue.synced
+        };
+        let dirty =
+            self.warc.as_ref().is_some_and(WarcFile::is_dirty) || self.bodies.as_ref().is_some_and(Bodies::is_dirty);
+        let filled = &self.shared.filled;
+        let mut queue = self.shared.lock();
+        if dirty {
+            let waited = filled.wait_timeout_while(queue, self.options.sync_every, idle);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        } else {
+            queue = filled.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::swap(&mut queue.captures, captures);
+        queue.room_failed = false;
+        (queue.closing, queue.handed, queue.wanted > queue.synced)
+    }
+
+    /// Does something until it works, or nobody waits for it any more.
+    fn insist(&mut self, mut act: impl FnMut(&mut Self) -> Result<(), Clean>) -> Result<(), Abandoned> {
+        while let Err(reason) = act(self) {
+            let mut queue = self.shared.lock();
+            queue.trouble = Some(reason.clone());
+            queue.troubles += 1;
+            drop(queue);
+            self.shared.settled.notify_all();
+            self.publish(Some(reason));
+            if !self.wait_for_retry() {
+                return Err(Abandoned);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what is to be kept of a capture.
+    fn keep(&mut self, capture: &Capture, progress: &mut Progress) -> Result<(), Clean> {
+        if let Some(warc) = self.warc.as_mut().filter(|_| !progress.warc) {
+            let kept = write_records(warc, &mut *self.disk, &mut self.known, capture, progress, &self.shared);
+            kept.map_err(|error| blocked_reason(&warc.path(), &error))?;
+            progress.warc = true;
+        }
+        if let Some(bodies) = self.bodies.as_mut().filter(|_| !progress.body && Bodies::wants(capture)) {
+            bodies.keep(&mut *self.disk, capture).map_err(|error| blocked_reason(bodies.path(), &error))?;
+            progress.body = true;
+        }
+        Ok(())
+    }
+
+    /// Writes what is buffered, and syncs if it is time.
+    fn settle(&mut self, due: bool) -> Result<(), Clean> {
+        if let Some(warc) = &mut self.warc {
+            let settled = if due { warc.sync(&mut *self.disk) } else { warc.write(&mut *self.disk) };
+            settled.map_err(|error| blocked_reason(&warc.path(), &error))?;
+        }
+        if let Some(bodies) = &mut self.bodies {
+            let settled = if due { bodies.sync(&mut *self.disk) } else { bodies.write(&mut *self.disk) };
+            settled.map_err(|error| blocked_reason(bodies.path(), &error))?;
+        }
+        Ok(())
+    }
+
+    /// A body could not be spooled: nothing is granted until one can.
+    fn try_room(&mut self) -> Result<(), Clean> {
+        self.room.try_again().map_err(|error| blocked_reason(self.room.dir(), &error))
+    }
+
+    fn publish(&self, blocked: Option<Clean>) {
+        self.health.send_replace(ArchiveHealth {
+            backlog: self.shared.waiting.load(Ordering::Acquire),
+            bytes: self.warc.as_ref().map_or(0, WarcFile::appended),
+            blocked,
+        });
+    }
+
+    /// Waits before the next try; false = give up. Closing tries once more at once, then each retry time.
+    fn wait_for_retry(&self) -> bool {
+        let queue = self.shared.lock();
+        let was_closing = queue.closing;
+        let waited = self
+            .shared
+            .filled
+            .wait_timeout_while(queue, self.options.retry, |queue| queue.closing == was_closing && !queue.abandoned);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.abandoned
+    }
+}
+
+/// Writes the records of an exchange. May be called again after an error, with the same progress.
+fn write_records(
+    warc: &mut WarcFile,
+    disk: &mut dyn Disk,
+    known: &mut Known,
+    capture: &Capture,
+    progress: &mut Progress,
+    shared: &Shared,
+) -> io::Result<()> {
+    let plan = match &mut progress.plan {
+        Some(plan) => plan,
+        none => none.insert(Plan::of(capture, known)?),
+    };
+    let info = warc.prepare(disk)?;
+    let head = plan.response(capture, info);
+    match capture.body.bytes() {
+        Some(body) => warc.put(&[&head, if plan.has_body() { body } else { b"" }, END])?,
+        None if !plan.has_body() => warc.put(&[&head, END])?,
+        None => warc.put_large(disk, |take| {
+            take(&head)?;
+            capture.body.read(|part| -> io::Result<()> {
+                if shared.lock().abandoned {
+                    return Err(io::Error::other("the time to close is over"));
+                }
+                take(part)
+            })?;
+            take(END)
+        })?,
+    }
+    warc.put(&[&plan.request(capture, info)])?;
+    warc.put(&[&plan.metadata(capture, info)])?;
+    plan.remember(capture, known);
+    Ok(())
+}
+
+/// What warcinfo says.
+fn about(options: &ArchiveOptions) -> Vec<(&'static str, String)> {
+    let mut about = vec![
+        ("software", format!("crawldeck/{}", env!("CARGO_PKG_VERSION"))),
+        ("format", "WARC File Format 1.1".to_owned()),
+        ("conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/".to_owned()),
+        (
+            "description",
+            "Heads are written anew as HTTP/1.1, names in lower case. Bodies are as received, without chunks: \
+             Transfer-Encoding and Content-Length fit what is stored, and what the server sent stands under \
+             X-Archive-Orig-. Values of headers configured for a host are left out of requests."
+                .to_owned(),
+        ),
+    ];
+    about.extend(options.about.iter().cloned());
+    about
+}

@@ -1,0 +1,257 @@
+//! What a page or a sitemap led to enters the frontier: what is in scope, new, and has room.
+//!
+//! A link that is out of scope or excluded never becomes a URL of the crawl, so it is neither counted nor
+//! journaled. While [`PENDING_MAX`](crate::crawl::frontier::PENDING_MAX) URLs stand in the frontier further links
+//! are left out, not marked as known, and it is said: a page that is fetched later may bring them again.
+
+use url::Url;
+
+use super::Engine;
+use crate::control::{HostId, Lane, RequestKind, Value, What, Who};
+use crate::crawl::address::{Authority, fingerprint, parse_url};
+use crate::crawl::frontier::Admission;
+use crate::crawl::job::Job;
+use crate::crawl::links::{Found, Link};
+use crate::crawl::scope::NewHost;
+use crate::crawl::traps::{Candidate, Parked, Suspicion, Verdict};
+use crate::text::Clean;
+
+/// Sitemap indexes inside of sitemap indexes.
+const NESTING_MAX: u32 = 3;
+/// Lanes of hosts that one page leads to and that are told to the controller at once.
+const LANES_MAX: usize = 256;
+
+/// What a redirect means where links are followed.
+pub(super) enum Hop {
+    /// It is followed for the URL's own answer.
+    Follow,
+    /// The redirect is the answer: its target is out of scope, or stands in the crawl by itself.
+    Enough,
+}
+
+impl Engine {
+    /// Whether links are to be gathered from the answer to a job.
+    pub(super) fn wants_links(&self, job: &Job) -> bool {
+        match job.kind() {
+            RequestKind::Page | RequestKind::Redirect => {
+                let depth = self.config.crawl.max_depth;
+                self.scope.follows() && (depth == 0 || job.depth < depth)
+            }
+            RequestKind::Sitemap => true,
+            RequestKind::Robots | RequestKind::Feed => false,
+        }
+    }
+
+    /// Takes what the answer to `job` led to.
+    pub(super) fn discover(&mut self, host: HostId, job: &Job, found: Found) {
+        let Found { links, sitemaps, left_out, note, .. } = found;
+        if left_out > 0 && note.is_none() {
+            self.odd(host, &job.url, &format!("{left_out} links of the page are left out: it has too many"));
+        }
+        if let Some(note) = note {
+            self.odd(host, &job.url, &note);
+        }
+        let of_sitemap = job.kind() == RequestKind::Sitemap;
+        let depth = if of_sitemap { 1 } else { job.depth.saturating_add(1) };
+        let run = if of_sitemap { 0 } else { job.run };
+        let mut touched = Vec::new();
+        for Link { url, fingerprint } in links {
+            if !self.scope.takes(&url) || self.excluded.iter().any(|pattern| pattern.is_match(url.as_str())) {
+                continue;
+            }
+            let job = Job { depth, run, ..Job::page(&url, self.now) };
+            if let Some(lane) = self.enter(&url, fingerprint, job) {
+                self.touch(&mut touched, lane);
+            }
+        }
+        let depth = job.depth.saturating_add(1);
+        if !sitemaps.is_empty() && depth > NESTING_MAX {
+            self.odd(host, &job.url, &format!("sitemap indexes more than {NESTING_MAX} deep are not read"));
+        } else {
+            self.discover_sitemaps(sitemaps, depth, &mut touched);
+        }
+        for (host, lane) in touched {
+            self.sync(host, lane);
+        }
+    }
+
+    /// The sitemaps that the robots.txt of `authority` names, as written there.
+    pub(super) fn take_sitemaps(&mut self, authority: &Authority, written: &[Box<str>]) {
+        let Some(robots_url) = authority.robots_url() else { return };
+        if !self.config.crawl.sitemaps || !self.scope.takes(&robots_url) {
+            return;
+        }
+        let absolute = |text: &str| {
+            parse_url(text).or_else(|error| {
+                // The format wants whole URLs, but some write paths.
+                robots_url.join(text).map_err(|_| error).and_then(|url| parse_url(url.as_str()))
+            })
+        };
+        let addresses = written.iter().filter_map(|text| absolute(text).ok());
+        let links = addresses.map(|address| Link { fingerprint: fingerprint(&address.url), url: address.url });
+        let mut touched = Vec::new();
+        self.discover_sitemaps(links.collect(), 0, &mut touched);
+        for (host, lane) in touched {
+            self.sync(host, lane);
+        }
+    }
+
+    /// A sitemap lies where the site says, on another host too; that each is read once ends every circle.
+    fn discover_sitemaps(&mut self, sitemaps: Vec<Link>, depth: u32, touched: &mut Vec<(HostId, Lane)>) {
+        for Link { url, fingerprint } in sitemaps {
+            let job = Job::sitemap(&url, depth, self.now);
+            if let Some(lane) = self.enter(&url, fingerprint, job) {
+                self.touch(touched, lane);
+            }
+        }
+    }
+
+    /// A URL that was found enters the frontier, if it is new. The run of `job` is that of its page.
+    fn enter(&mut self, url: &Url, fingerprint: u128, mut job: Job) -> Option<(HostId, Lane)> {
+        if !self.frontier.has_room() {
+            self.crowded();
+            return None;
+        }
+        self.crowded = false;
+        match self.frontier.admit(fingerprint) {
+            Admission::New => {}
+            Admission::Known => return None,
+            Admission::Full => {
+                self.skip(None, url.as_str(), "too many URLs are known");
+                return None;
+            }
+        }
+        let host = self.found_host(url)?;
+        if self.is_spent(host) {
+            self.skip(Some(host), url.as_str(), super::SPENT);
+            return None;
+        }
+        if job.kind() != RequestKind::Sitemap {
+            job.run = self.enters_with(url, host, &job)?;
+        }
+        self.hosts.note_scheme(host, url);
+        let lane = self.hosts.lane(host, url, &self.config);
+        self.frontier.push(host, lane, job);
+        Some((host, lane))
+    }
+
+    /// The run of a URL; `None` if it looks like one of a trap: then it waits for the operator.
+    fn enters_with(&mut self, url: &Url, host: HostId, job: &Job) -> Option<u16> {
+        let candidate = Candidate { url, host, run: job.run, depth: job.depth };
+        let suspicion = match self.traps.judge(candidate) {
+            Verdict::Enters(run) => return Some(run),
+            Verdict::Held(suspicion) => suspicion,
+        };
+        if let Some(Suspicion { why, pattern }) = suspicion {
+            let why = format!("TRAP? {why}: held back until you say `:allow {pattern}` or `:exclude {pattern}`");
+            self.odd(host, url.as_str(), &why);
+        }
+        self.tell_held_back(host);
+        None
+    }
+
+    /// Tells the controller how many URLs of a host are held back: more than none is a concern.
+    pub(super) fn tell_held_back(&mut self, host: HostId) {
+        let urls = self.traps.held(host);
+        self.controller.set_held_back(host, urls);
+    }
+
+    /// A URL that was held back may go.
+    pub(super) fn release(&mut self, parked: Parked) {
+        let Parked { url, host, depth, .. } = parked;
+        self.tell_held_back(host);
+        let Ok(url) = Url::parse(&url) else { return };
+        if self.is_spent(host) {
+            self.skip(Some(host), url.as_str(), super::SPENT);
+            return;
+        }
+        self.hosts.note_scheme(host, &url);
+        let lane = self.hosts.lane(host, &url, &self.config);
+        let job = Job { depth, ..Job::page(&url, self.now) };
+        self.frontier.push(host, lane, job);
+        self.sync(host, lane);
+    }
+
+    /// The crawl is done but for what nobody allowed.
+    pub(super) fn skip_parked(&mut self) {
+        for Parked { url, host, .. } in self.traps.take(|_| true) {
+            self.skip(Some(host), &url, "held back as a trap, and not allowed until the end");
+        }
+    }
+
+    /// The host of a link, made known if its domain has room for one more.
+    fn found_host(&mut self, url: &Url) -> Option<HostId> {
+        if let Some(host) = self.hosts.find(url) {
+            return Some(host);
+        }
+        // Domains are counted as long as their hosts can be known: that bounds them.
+        if !self.hosts.is_full()
+            && let NewHost::TooMany { domain, refused } = self.scope.meet(url)
+        {
+            if refused == 1 {
+                let most = crate::crawl::scope::HOSTS_PER_DOMAIN;
+                let why = format!(
+                    "TRAP? links lead to more than {most} hosts of {domain}: further ones are left out until you say \
+                     `:allow {domain}`"
+                );
+                self.event(Who::System, None, What::Anomaly, Value::None, Value::None, &why, Some(url.as_str()));
+            }
+            return None;
+        }
+        let host = self.host_of(url);
+        if host.is_none() {
+            self.skip(None, url.as_str(), "too many hosts");
+        }
+        host
+    }
+
+    /// What a redirect means: one of the inputs is followed wherever it leads, a link as far as a link to its
+    /// target would be, and to a page that the crawl knows by itself not at all.
+    pub(super) fn judge_hop(&mut self, from: &Url, hop: &Job, target: &Url) -> Hop {
+        if !self.scope.follows() || hop.kind() != RequestKind::Redirect {
+            return Hop::Follow;
+        }
+        let fingerprint = fingerprint(target);
+        if hop.depth == 0 {
+            // Whoever links to the target finds that it was fetched.
+            self.frontier.admit(fingerprint);
+            self.scope.give_target(from, target);
+            return Hop::Follow;
+        }
+        if !self.scope.takes(target) {
+            return Hop::Enough;
+        }
+        // Back to where it was, with a cookie perhaps: the chain's own affair.
+        let goes_on = hop.has_seen(fingerprint) || self.frontier.admit(fingerprint) == Admission::New;
+        // A host that only redirects lead to is one that links lead to.
+        if goes_on && self.found_host(target).is_some() { Hop::Follow } else { Hop::Enough }
+    }
+
+    /// There is no room for what is found: said once as long as it lasts.
+    fn crowded(&mut self) {
+        if std::mem::replace(&mut self.crowded, true) {
+            return;
+        }
+        let most = crate::crawl::frontier::PENDING_MAX;
+        let why = format!("{most} URLs are queued: links that are found now are left out until there is room");
+        tracing::warn!(%why, "links");
+        self.event(Who::System, None, What::System, Value::None, Value::None, &why, None);
+    }
+
+    fn odd(&mut self, host: HostId, url: &str, why: &str) {
+        let url = Clean::new(url);
+        self.event(Who::System, Some(host), What::Anomaly, Value::None, Value::None, why, Some(url.as_str()));
+    }
+
+    /// Notes a lane whose queue grew.
+    fn touch(&mut self, touched: &mut Vec<(HostId, Lane)>, lane: (HostId, Lane)) {
+        if touched.last() == Some(&lane) || touched.contains(&lane) {
+            return;
+        }
+        if touched.len() >= LANES_MAX {
+            self.sync(lane.0, lane.1);
+            return;
+        }
+        touched.push(lane);
+    }
+}

@@ -1,0 +1,199 @@
+//! Whole crawls with an archive: the real engine, fetcher, journal and writer; and the real program, interrupted.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crawldeck::archive::{ArchiveOptions, Keep};
+use crawldeck::control::{Command, Lifetime, What};
+use crawldeck::sim::{SimBody, SimResponse};
+use rustix::process::{Signal, kill_process};
+
+use super::kit::{PATIENCE, WARC, open};
+use crate::support::answers::{by_page, redirect, status, text};
+use crate::support::binary::{Scene, fine, until};
+use crate::support::disk::{FailingDisk, Faults};
+use crate::support::engine::Crawl;
+use crate::support::lab::LabServer;
+use crate::support::warc::{self, Record};
+
+/// Targets of the records of one kind, sorted.
+fn targets<'a>(records: &'a [Record], kind: &str) -> Vec<&'a str> {
+    let of_kind = records.iter().filter(|record| record.kind() == kind);
+    let mut urls: Vec<&str> = of_kind.map(|record| record.need("WARC-Target-URI")).collect();
+    urls.sort_unstable();
+    urls
+}
+
+#[tokio::test]
+async fn every_request_of_a_crawl_is_in_the_archive() {
+    let server = LabServer::start(Box::new(|_, request, _| match request.path {
+        "/robots.txt" => status(404),
+        "/p/3" => redirect("/p/30"),
+        path => text(&format!("page {path}")),
+    }));
+    let mut crawl = Crawl::new();
+    crawl.host("a.test", &server);
+    crawl.pages("a.test", 20);
+    crawl.keep(WARC);
+    let ended = crawl.run().await;
+    ended.assert_all_done(20);
+    ended.assert_rows_are(&[&server]);
+    let records = warc::parse(&ended.warc);
+    let mut rows: Vec<&str> = ended.rows.iter().map(|row| row.url.as_str()).collect();
+    rows.sort_unstable();
+    for kind in ["response", "request", "metadata"] {
+        assert_eq!(targets(&records, kind), rows, "{kind}");
+    }
+    let ids: BTreeSet<&str> = records.iter().map(|record| record.need("WARC-Record-ID")).collect();
+    assert_eq!(ids.len(), records.len());
+}
+
+#[tokio::test]
+async fn case_95_a_disk_that_is_full_for_the_archive_stops_granting_loudly_and_nothing_is_missing_afterwards() {
+    let mut page = 0;
+    let server = by_page(move |_| {
+        page += 1;
+        text(&format!("page {page}"))
+    });
+    let faults = Arc::new(Faults::default());
+    let mut crawl = Crawl::new();
+    crawl.rate(100.0, 2.0);
+    crawl.host("host.test", &server);
+    crawl.pages("host.test", 100);
+    crawl.keep(WARC);
+    crawl.archive_disk(Box::new(FailingDisk(Arc::clone(&faults))));
+    let mut running = crawl.start();
+    server.wait_for("some requests", |all| all.len() >= 20).await;
+    faults.full.store(true, Ordering::SeqCst);
+    let stopped =
+        running.totals_are("stopped and quiet", |one| one.stopped_because.is_some() && one.in_flight == 0).await;
+    let why = stopped.stopped_because.expect("a reason");
+    assert!(why.as_str().contains(".warc.gz cannot be written") && why.as_str().contains("disk full"), "{why:?}");
+    running.logged("archive cannot be written").await;
+    let by_then = server.arrivals().len();
+    assert!(by_then < 101);
+    // The engine lives on: so many of its turns, and not one lets anything out.
+    for _ in 0..20 {
+        running.act(Command::Pause(Lifetime::Default), &["host.test"]).await;
+        running.act(Command::Resume, &["host.test"]).await;
+    }
+    assert_eq!(server.arrivals().len(), by_then);
+    faults.full.store(false, Ordering::SeqCst);
+    let ended = running.end().await;
+    ended.assert_all_done(100);
+    assert!(ended.end.trouble.is_none(), "{:?}", ended.end.trouble);
+    assert!(ended.events_of(What::System).iter().any(|event| event.why.as_str().contains("can be written again")));
+    assert_eq!(targets(&warc::parse(&ended.warc), "request").len(), ended.rows.len());
+}
+
+/// Pages, each another one; some are larger than what is kept in memory.
+fn pages() -> crate::support::lab::Behaviour {
+    let mut number = 0_u64;
+    Box::new(move |_, _, _| {
+        number += 1;
+        let length = if number.is_multiple_of(7) { 400_000 } else { 2_000 };
+        let mut random = fastrand::Rng::with_seed(number);
+        let body: String = std::iter::repeat_with(|| random.alphanumeric()).take(length).collect();
+        SimResponse { status: 200, body: SimBody::Text(body), ..SimResponse::default() }
+    })
+}
+
+const BOTH: &str = "[output]\nwarc = true\nbodies = \"ok\"\n";
+
+#[test]
+fn the_program_keeps_what_its_configuration_says() {
+    let scene = Scene::new(pages(), 1000.0, 10.0, BOTH);
+    scene.list(&["a.test", "b.test"], 40);
+    let ended = scene.headless().end();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let records = warc::records(&scene.dir());
+    assert_eq!(targets(&records, "response").len(), scene.assert_journal_complete());
+    let info = String::from_utf8_lossy(&records[0].block).into_owned();
+    assert!(info.contains("robots: ignore\r\n") && info.contains("http-header-user-agent: crawldeck/"), "{info}");
+    let index = scene.file("bodies/index.jsonl");
+    assert_eq!(index.lines().count(), 80);
+}
+
+#[test]
+fn a_crawl_that_keeps_nothing_makes_no_folder_and_no_thread_for_it() {
+    let scene = Scene::new(fine(Duration::from_millis(50)), 100.0, 4.0, "");
+    scene.list(&["a.test"], 60);
+    let child = scene.headless();
+    scene.arrivals("requests", 20);
+    let threads = crate::support::binary::threads(child.pid);
+    assert!(threads.iter().any(|name| name == "journal"), "{threads:?}");
+    assert!(!threads.iter().any(|name| name == "archive"), "{threads:?}");
+    assert_eq!(child.end().code, Some(0));
+    assert!(!scene.dir().join("warc").exists() && !scene.dir().join("bodies").exists());
+}
+
+#[test]
+fn case_124_one_to_three_interrupts_at_any_time_leave_whole_records() {
+    for round in 0..9 {
+        let scene = Scene::new(pages(), 300.0, 10.0, BOTH);
+        scene.list(&["a.test", "b.test"], 400);
+        let child = scene.headless();
+        scene.arrivals("requests", 5 + round * 13);
+        child.signal(Signal::INT);
+        for _ in 0..round % 3 {
+            // It may have ended by itself.
+            until("the drain is told", || {
+                ["draining", "finished"].iter().any(|word| child.err().contains(word)).then_some(())
+            });
+            let _ = kill_process(child.pid, Signal::INT);
+        }
+        let ended = child.end();
+        assert!(matches!(ended.code, Some(0 | 130)), "{}", ended.err);
+        let records = warc::records(&scene.dir());
+        // Who was asked to go at once leaves what is in flight; what was answered is there.
+        assert!(targets(&records, "response").len() > 3);
+        assert!(records.last().is_some_and(|last| last.kind() == "metadata"), "exchanges are whole");
+    }
+}
+
+#[test]
+fn case_123_killed_at_any_time_the_archive_opens_with_whole_records_and_bodies() {
+    for round in 0..8 {
+        let scene = Scene::new(pages(), 500.0, 10.0, BOTH);
+        scene.list(&["a.test", "b.test"], 400);
+        let child = scene.headless();
+        scene.arrivals("requests", 10 + round * 23);
+        // Killed, and waited for.
+        drop(child);
+        let before = stored(&scene.dir());
+        let keep = Keep { warc: true, bodies: true };
+        let (_, archive) = open(&scene.dir(), keep, ArchiveOptions::default());
+        archive.close_blocking(PATIENCE).expect("nothing to write");
+        let records = warc::records(&scene.dir());
+        assert!(records.iter().any(|record| record.kind() == "response"), "the test kills too early");
+        assert!(stored(&scene.dir()).len() <= before.len());
+        for line in scene.file("bodies/index.jsonl").lines() {
+            let row: serde_json::Value = serde_json::from_str(line).expect("whole rows");
+            let name = row["digest"].as_str().expect("text").to_owned();
+            let body = scene.dir().join("bodies").join(&name[0..2]).join(&name[2..4]).join(&name);
+            assert_eq!(
+                std::fs::metadata(body).expect("it has a body").len(),
+                row["length"].as_u64().expect("a number")
+            );
+        }
+    }
+}
+
+/// Paths below the archive's folders.
+fn stored(dir: &Path) -> Vec<String> {
+    let mut folders = vec![dir.join("warc"), dir.join("bodies")];
+    let mut paths = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("readable").map(|entry| entry.expect("readable")) {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            } else {
+                paths.push(entry.path().to_string_lossy().into_owned());
+            }
+        }
+    }
+    paths
+}

@@ -1,0 +1,198 @@
+//! Sites that lead on without end, beside sites that do not: judged by what the servers saw.
+
+use std::collections::BTreeSet;
+
+use crawldeck::config::Follow;
+use crawldeck::control::{ConcernKind, What};
+use crawldeck::crawl::scope::HOSTS_PER_DOMAIN;
+use crawldeck::crawl::traps::{GROWTH_BUDGET, REPEATS_MAX, RUN_BUDGET, RUN_FREE, SESSION_BUDGET};
+use crawldeck::sim::SimResponse;
+use crawldeck::watch::{Change, Request};
+
+use crate::support::answers::{pages_asked, status, text};
+use crate::support::engine::{Crawl, Running};
+use crate::support::lab::LabServer;
+
+/// URLs of a calendar that are fetched before it counts as a trap: the input, the first link, then the steps.
+const CALENDAR: usize = 2 + RUN_FREE as usize + RUN_BUDGET as usize;
+
+/// A server without robots.txt.
+fn site(mut answer: impl FnMut(&str, &str) -> SimResponse + Send + 'static) -> LabServer {
+    LabServer::start(Box::new(move |_, request, _| match request.path {
+        "/robots.txt" => status(404),
+        path => answer(request.host, path),
+    }))
+}
+
+fn number_in(path: &str) -> u32 {
+    path.rsplit(['=', '/']).next().and_then(|number| number.parse().ok()).unwrap_or_default()
+}
+
+/// A calendar of so many years, a year a page.
+fn calendar(years: u32) -> LabServer {
+    site(move |_, path| {
+        let next = number_in(path) + 1;
+        if next < years { text(&format!("<a href='/cal?year={next}'>next</a>")) } else { text("the end") }
+    })
+}
+
+/// Keeps a crawl from ending: a host whose second page waits for its token.
+fn keep_open(crawl: &mut Crawl, server: &LabServer) {
+    crawl.host("slow.test", server);
+    let policy = crawl.policy("slow.test");
+    (policy.original.rate, policy.original.capacity) = (0.001, 1.0);
+    crawl.url("http://slow.test/1");
+}
+
+/// Waits until the log names a pattern to allow, and gives it.
+async fn pattern_told(running: &Running) -> String {
+    let line = running.logged("TRAP? ").await;
+    let pattern = line.split(":allow ").nth(1).expect("it says what to type");
+    pattern.split('`').next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn case_56_a_calendar_is_held_back_shown_and_let_go_while_the_crawl_runs() {
+    let (trap, slow) = (calendar(500), site(|_, _| text("page")));
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Host;
+    crawl.host("trap.test", &trap);
+    crawl.url("http://trap.test/cal?year=0");
+    keep_open(&mut crawl, &slow);
+    let mut running = crawl.start();
+    let is_trap = |kind| kind == Some(ConcernKind::Trap);
+    running.host_is("trap.test", |view| is_trap(view.concern.map(|concern| concern.kind))).await;
+    assert_eq!(pages_asked(&trap).len(), CALENDAR);
+    running.totals_are("it is counted", |totals| totals.counts.trapped == 1 && totals.urls_pending == 2).await;
+
+    let pattern = pattern_told(&running).await;
+    let answer = running.change(Change::Allow(pattern)).await;
+    assert!(answer.changed == 1 && answer.text.as_str().contains("1 URLs let go"), "{answer:?}");
+    trap.wait_for("the rest of the calendar", |arrivals| arrivals.len() == 501).await;
+    running.host_is("trap.test", |view| view.concern.is_none()).await;
+    running.totals_are("it is over", |totals| totals.counts.trapped == 0).await;
+    running.ask(Request::Drain).await;
+    let ended = running.end().await;
+    assert_eq!(pages_asked(&trap).len(), 500);
+    assert_eq!((ended.events_of(What::Allow).len(), ended.fates()), (1, (500, 0, 0, 1)));
+}
+
+#[tokio::test]
+async fn case_56_a_calendar_is_excluded_while_the_crawl_runs() {
+    let (trap, slow) = (calendar(u32::MAX), site(|_, _| text("page")));
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Host;
+    crawl.host("trap.test", &trap);
+    crawl.url("http://trap.test/cal?year=0");
+    keep_open(&mut crawl, &slow);
+    let mut running = crawl.start();
+    let pattern = pattern_told(&running).await;
+    let answer = running.change(Change::Exclude(pattern)).await;
+    assert!(answer.text.as_str().contains(": 1 queued URLs removed"), "{answer:?}");
+    running.totals_are("nothing is held back", |totals| totals.urls_pending == 1).await;
+    running.ask(Request::Drain).await;
+    let ended = running.end().await;
+    assert_eq!(ended.fates(), (CALENDAR as u64, 0, 1, 1));
+}
+
+#[tokio::test]
+async fn what_nobody_allowed_is_skipped_at_the_end_and_said() {
+    let trap = calendar(u32::MAX);
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Host;
+    crawl.host("trap.test", &trap);
+    crawl.url("http://trap.test/cal?year=0");
+    let ended = crawl.run().await;
+    assert_eq!(ended.fates(), (CALENDAR as u64, 0, 1, 0));
+    assert_eq!(ended.whys(What::UrlSkipped, "trap.test"), ["held back as a trap, and not allowed until the end"]);
+}
+
+#[tokio::test]
+async fn row_21_paths_that_grow_and_sessions_are_bounded() {
+    let grows = site(|_, path| text(&format!("<a href='{}www.x.example/'>x</a>", path.trim_start_matches("http:"))));
+    let mut session = 0;
+    // Every answer makes a session of its own for each of ten pages.
+    let sessions = site(move |_, _| {
+        session += 1;
+        let links = (0..10).map(|page| format!("<a href='/p{page}?PHPSESSID=a{session}'>x</a>"));
+        text(&links.collect::<String>())
+    });
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Host;
+    crawl.host("grows.test", &grows);
+    crawl.host("sessions.test", &sessions);
+    crawl.url("http://grows.test/a/");
+    crawl.url("http://sessions.test/");
+    let ended = crawl.run().await;
+    assert_eq!(pages_asked(&grows).len(), 1 + REPEATS_MAX + GROWTH_BUDGET as usize, "the input, then what grows");
+    let asked = pages_asked(&sessions);
+    assert_eq!(asked.len(), 1 + 10 + SESSION_BUDGET as usize);
+    let pages: BTreeSet<&str> = asked.iter().filter_map(|path| path.split('?').next()).collect();
+    assert_eq!(pages.len(), 11, "every page was had");
+    assert_eq!(ended.fates().1, 0);
+}
+
+#[tokio::test]
+async fn case_56_other_hosts_keep_their_rate_beside_a_trap() {
+    let trap = calendar(u32::MAX);
+    let tree = |_: &str, path: &str| {
+        let number = number_in(path);
+        text(&format!("<a href='/{}'>x</a><a href='/{}'>y</a>", (2 * number + 1) % 2_000, (2 * number + 2) % 2_000))
+    };
+    let goods: Vec<LabServer> = (0..3).map(|_| site(tree)).collect();
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Host;
+    crawl.rate(200.0, 5.0);
+    crawl.host("trap.test", &trap);
+    crawl.url("http://trap.test/cal?year=0");
+    for (number, server) in goods.iter().enumerate() {
+        let name = format!("good{number}.test");
+        crawl.host(&name, server);
+        crawl.url(format!("http://{name}/0"));
+    }
+    let running = crawl.start();
+    // A chain has one request in flight at most; whoever has many is as fast as its bucket lets it.
+    trap.wait_for("the trap to be held back", |arrivals| arrivals.len() > CALENDAR).await;
+    let trapped = trap.arrivals().last().map(|arrival| arrival.at).unwrap_or_default();
+    for server in &goods {
+        let arrivals = server.wait_for("as much as its bucket allows", |arrivals| {
+            arrivals.len() as f64 >= 0.95 * 200.0 * trapped.as_secs_f64().min(3.0)
+        });
+        let count = arrivals.await.iter().filter(|arrival| arrival.at <= trapped + server.jitter()).count();
+        assert!(count >= CALENDAR * 95 / 100, "{count} of {CALENDAR}");
+        server.assert_envelope(200.0, 5.0);
+    }
+    running.ask(Request::Stop).await;
+    let ended = running.end().await;
+    assert_eq!(pages_asked(&trap).len(), CALENDAR, "nothing more went there");
+    assert_eq!(ended.fates().1, 0);
+}
+
+#[tokio::test]
+async fn case_16_names_without_end_are_bounded_and_other_domains_go_on() {
+    let names = HOSTS_PER_DOMAIN + 200;
+    // A page of names that nobody could ever finish, and one more beyond them.
+    let server = site(move |host, path| match (host, path) {
+        ("trap.test", _) => text(&(0..names).map(|n| format!("<a href='//n{n}.trap.test/'>x</a>")).collect::<String>()),
+        ("other.test", "/") => text("<a href='//www.other.test/'>x</a>"),
+        _ => text("page"),
+    });
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Domain;
+    crawl.config.crawl.respect_robots = false;
+    for host in ["trap.test", "other.test", "www.other.test"] {
+        crawl.host(host, &server);
+    }
+    for number in 0..names {
+        crawl.host(&format!("n{number}.trap.test"), &server);
+    }
+    crawl.url("http://trap.test/");
+    crawl.url("http://other.test/");
+    let ended = crawl.run().await;
+    let hosts: BTreeSet<String> = server.arrivals().into_iter().map(|arrival| arrival.host).collect();
+    assert_eq!(hosts.len(), HOSTS_PER_DOMAIN as usize + 3);
+    assert!(hosts.contains("www.other.test"));
+    assert_eq!(ended.end.totals.counts.hosts, HOSTS_PER_DOMAIN + 3);
+    let told: Vec<_> = ended.events_of(What::Anomaly).iter().map(|event| event.why.as_str().to_owned()).collect();
+    assert_eq!(told.iter().filter(|why| why.contains("1000 hosts of trap.test")).count(), 1, "{told:?}");
+}
