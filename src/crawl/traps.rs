@@ -166,6 +166,21 @@ impl Traps {
         Verdict::Held(first.then_some(sign.suspicion))
     }
 
+    /// A link on a page of `host` leads to one host too many of its domain.
+    pub fn lead_too_far(&mut self, host: HostId) {
+        let count = self.by_host.entry(host).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// What the operator said settles that.
+    pub fn settle(&mut self, host: HostId) {
+        let parked = self.held.values().flatten().filter(|parked| parked.host == host).count();
+        match parked {
+            0 => self.by_host.remove(&host),
+            parked => self.by_host.insert(host, u32::try_from(parked).unwrap_or(u32::MAX)),
+        };
+    }
+
     /// URLs of a host that are held back.
     pub fn held(&self, host: HostId) -> u32 {
         self.by_host.get(&host).copied().unwrap_or(0)

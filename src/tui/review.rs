@@ -97,6 +97,8 @@ pub fn run(options: ReviewOptions, clock: Arc<dyn Clock>) -> Result<(), ReviewSc
     let mut app = App::new(Tty::open(None)?, options, (keymap, theme), clock)?;
     let (inbox, messages) = sync_channel(INBOX_MAX);
     app.inbox = Some(inbox.clone());
+    app.screen.listen_to_mouse(app.options.ui.mouse)?;
+    app.model.mouse = app.options.ui.mouse;
     let steering = Arc::new(Steering::default());
     let (wake_reader, mut wake) = input::wake_pipe()?;
     app.screen.enter()?;

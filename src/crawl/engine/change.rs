@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use regex::Regex;
 
 use super::Engine;
-use super::exclude::EXCLUDES_MAX;
 use crate::config::CONCURRENCY_RANGE;
 use crate::control::{Value, What, Who};
 use crate::crawl::address::parse_url;
@@ -16,8 +15,6 @@ use crate::watch::{ActAnswer, Change, Phase};
 
 /// Files of URLs that wait to be read; a further one is refused.
 const FILES_MAX: usize = 16;
-/// Patterns that can be allowed while the crawl runs.
-const ALLOWS_MAX: usize = 64;
 
 impl Engine {
     /// Makes a change and answers it.
@@ -97,11 +94,16 @@ impl Engine {
 
     /// What matches is no trap: what is held back of it goes, and a domain of that name may have more hosts.
     fn allow(&mut self, pattern: &str) -> Result<String, String> {
-        if self.traps.allowed() >= ALLOWS_MAX {
-            return Err(format!("not allowed: there are {ALLOWS_MAX} patterns already"));
+        if self.traps.allowed() >= EXCLUDES_MAX {
+            return Err(format!("not allowed: there are {EXCLUDES_MAX} patterns already"));
         }
         let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
         let domains = self.scope.forgive(|domain| regex.is_match(domain));
+        for host in domains.iter().flatten() {
+            self.traps.settle(*host);
+            self.tell_held_back(*host);
+        }
+        let domains = domains.len();
         let freed = self.traps.allow(regex);
         let count = freed.len();
         for parked in freed {
