@@ -233,7 +233,10 @@ impl Arc {
             secs = match self.proven {
                 true => {
                     let steady = 3.0 * DRIFT_MAX / self.drift.max(1e-9);
-                    (8.0 * self.block_secs).clamp(60.0, 900.0).min(steady.max(2.0 * self.block_secs)).max(15.0 / self.limit)
+                    (8.0 * self.block_secs)
+                        .clamp(60.0, 900.0)
+                        .min(steady.max(2.0 * self.block_secs))
+                        .max(15.0 / self.limit)
                 }
                 false => (2.0 * self.block_secs).clamp(30.0, 120.0).max(8.0 / self.limit),
             };

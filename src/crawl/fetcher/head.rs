@@ -23,7 +23,8 @@ pub(super) fn over_limit(headers: &HeaderMap) -> Option<String> {
 
 /// What the headers say of the server's limit. An epoch is measured against the response's own Date.
 pub(super) fn hint(headers: &HeaderMap, clock: &dyn Clock) -> Option<Hint> {
-    let date = headers.get(DATE).and_then(|date| date.to_str().ok()).and_then(|date| httpdate::parse_http_date(date).ok());
+    let date =
+        headers.get(DATE).and_then(|date| date.to_str().ok()).and_then(|date| httpdate::parse_http_date(date).ok());
     let date = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok()).map(|date| date.as_secs_f64());
     let now = date.unwrap_or_else(|| clock.wall().0 as f64 / 1e6);
     let read = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
