@@ -246,6 +246,9 @@ mod tests {
 
     const NOW: f64 = 1_700_000_000.0;
 
+    /// A vendor, its headers, and what they say.
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<Hint>);
+
     fn read(headers: &[(&str, &str)]) -> Option<Hint> {
         parse(headers.iter().copied(), NOW)
     }
@@ -257,7 +260,7 @@ mod tests {
     #[test]
     fn each_vendor_is_read_as_it_writes() {
         let policy = |remaining, reset, policy| Some(Hint { remaining, reset, policy: Some(policy) });
-        let table: &[(&str, &[(&str, &str)], Option<Hint>)] = &[
+        let table: &[Row] = &[
             (
                 "IETF draft",
                 &[

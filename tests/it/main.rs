@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod adaptive_properties;
+mod adaptive_worlds;
 mod architecture;
 mod archive;
 mod cli;

@@ -5,6 +5,23 @@
 //! intervals in proportion to the age of what it believes**, so that a wrong belief costs a bounded share.
 //! (c) **Refusals are a budget**, visible and a knob: what is spent is not spent on probing.
 //!
+//! What was tried, and what it did. Goodput and refusals an hour, seeds 1-4 of the simulator's servers (`a` bucket
+//! 2/s, `b` window 60/min, `c` diurnal, `d` a tenth for an hour, `g` lockout, `k` wandering):
+//!
+//! | step | a | b | c | d | g | k |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | as published (climb after each probe, T = 0.2 age, at most 600 s) | 0.996, 14 | 0.974, 19 | 0.979, 29 | 150 s | 0.89, 6 | |
+//! | whether the limit rose by what was taken beyond the estimate since the mark | 0.993, 10 | 0.951, 16 | 0.902, 17 | 58 s | 0.88, 6 | |
+//! | the same against what the server's bucket can hold | 0.998, 26 | 0.935, 16 | 0.929, 21 | 188 s | | |
+//! | precision of the estimate kept (1.5 tokens ÷ answers), margin from it, T = 0.3 age up to 900 s | 0.999, 5 | 0.959, 12 | 0.911, 15 | 221 s | 0.90, 6 | |
+//! | small rises taken over at once, T bounded by the drift seen (2 %) | 0.999, 6 | 0.962, 15 | 0.986, 24 | 149 s | 0.91, 6 | 0.861, 47 |
+//! | where blocks are long: told lockouts from windows, creep back 2.5 %, T = 8 blocks | 0.999, 7 | 0.969, 4 | 0.988, 24 | 420 s | 0.968, 5 | 0.860, 46 |
+//! | a fallen limit asked at round times, steeply; "long" without our own wait | 0.999, 7 | 0.967, 4 | 0.989, 25 | 22 s | 0.969, 5 | 0.859, 46 |
+//! | faster steps until the limit was met from just below | 0.999, 7 | 0.979, 5 | 0.991, 24 | 22 s | 0.969, 5 | 0.860, 47 |
+//!
+//! Two hundred random servers (seed 11) went from mean 0.900, p10 0.707 to 0.915, 0.756, with a median of 9 refusals
+//! an hour. What costs most there: lockouts under a limit that moves, and windows of two or three requests.
+//!
 //! The files: `measure` (the mark, the count, the server's bucket as we imagine it), `episode` (a refusal
 //! and what it taught), `overload` (latency, errors, timeouts), `explain` (the number in words).
 
@@ -114,8 +131,8 @@ pub struct Arc {
     margin: f64,
     /// Its blocks last the same each time.
     lockout: bool,
-    /// When it was below half of its best first.
-    dropped_at: Option<Mono>,
+    /// When it was below half of its best first; zero = it is not.
+    dropped_at: Mono,
     /// When the first request was sent.
     began_at: Mono,
     /// Where refusals cost long blocks: the estimate was once met from just below.
@@ -171,7 +188,7 @@ impl Arc {
             margin: 0.0,
             lockout: false,
             proven: false,
-            dropped_at: None,
+            dropped_at: Mono::ZERO,
             began_at: Mono::ZERO,
             costly: 0,
             block_secs: 0.0,
@@ -349,7 +366,10 @@ impl Arc {
 
     /// Whether a round time since the limit fell has passed in this cruise.
     fn round_mark(&self, now: Mono) -> bool {
-        let Some(dropped) = self.dropped_at.filter(|_| self.costly == 0 && self.depressed(now)) else { return false };
+        let dropped = self.dropped_at;
+        if dropped == Mono::ZERO || self.costly > 0 || !self.depressed(now) {
+            return false;
+        }
         let marks = |at: Mono| (at.secs_since(dropped) - 2.0).max(0.0) / ROUND_SECS;
         f64::from(self.refused) < self.soft(now) && marks(now).floor() > marks(self.since).floor()
     }
@@ -407,10 +427,10 @@ impl Arc {
             self.best = limit;
             self.best_at = now;
         }
-        match self.dropped_at {
-            None if self.depressed(now) => self.dropped_at = Some(now),
-            Some(_) if !self.depressed(now) => self.dropped_at = None,
-            _ => {}
+        if !self.depressed(now) {
+            self.dropped_at = Mono::ZERO;
+        } else if self.dropped_at == Mono::ZERO {
+            self.dropped_at = now;
         }
     }
 

@@ -24,14 +24,16 @@ pub(super) struct Episode {
     first_pause: f64,
     fails: u8,
     creeping: bool,
-    /// The first request after the wait, until it is answered.
-    canary: Option<Mono>,
+    /// The first request after the wait, until it is answered; zero = none is out.
+    canary: Mono,
 }
 
 impl Episode {
     /// A request goes out after the wait.
     pub(super) fn on_send(&mut self, now: Mono) {
-        self.canary.get_or_insert(now);
+        if self.canary == Mono::ZERO {
+            self.canary = now;
+        }
     }
 
     /// The rate until something sent after the refusal is answered.
@@ -47,7 +49,7 @@ impl Arc {
     /// How long to wait after a refusal of a request sent at `sent` that did not say how long.
     pub(super) fn pause_secs(&self, sent: Mono) -> f64 {
         match &self.episode {
-            Some(episode) if episode.canary.is_some_and(|canary| sent > canary) => episode.pause,
+            Some(episode) if episode.canary != Mono::ZERO && sent > episode.canary => episode.pause,
             Some(episode) if self.cut.is_none_or(|cut| sent > cut) => {
                 let doubled = (2.0 * episode.pause).min(300.0);
                 // Where blocks were long before, this one will be, too.
@@ -82,11 +84,11 @@ impl Arc {
         let pause = self.pause_secs(observation.sent);
         match &mut self.episode {
             // One that followed a probe which is still out says nothing of that one.
-            Some(episode) if episode.canary.is_some_and(|canary| observation.sent > canary) => {}
+            Some(episode) if episode.canary != Mono::ZERO && observation.sent > episode.canary => {}
             Some(episode) => {
                 episode.fails = episode.fails.saturating_add(1);
                 episode.pause = pause;
-                episode.canary = None;
+                episode.canary = Mono::ZERO;
             }
             None => {
                 let hit = self.hit_rate(now);
@@ -100,7 +102,7 @@ impl Arc {
                     first_pause: pause,
                     fails: 0,
                     creeping: self.costly > 0 && self.creep > 0,
-                    canary: None,
+                    canary: Mono::ZERO,
                 });
                 self.measure.begin_cut();
             }
@@ -133,14 +135,15 @@ impl Arc {
             first_pause: 300.0,
             fails: 0,
             creeping: false,
-            canary: None,
+            canary: Mono::ZERO,
         });
         self.measure.begin_cut();
     }
 
     /// Any answer that is no refusal.
     pub(super) fn on_accepted(&mut self, now: Mono, observation: &Observation) {
-        let canary = self.episode.as_ref().and_then(|episode| episode.canary) == Some(observation.sent);
+        let sent = observation.sent;
+        let canary = self.episode.as_ref().is_some_and(|episode| episode.canary == sent && sent != Mono::ZERO);
         let after_cut = canary || self.cut.is_none_or(|cut| observation.sent > cut);
         if after_cut && let Some(episode) = self.episode.take() {
             let taken = self.measure.close(observation.sent);
