@@ -38,7 +38,7 @@ fn several_hosts_at_once_are_found_each_for_itself() {
     let hosts = rates.iter().map(|rate| (bucket(*rate, 8.0, 2.0), Supply::Saturated)).collect();
     for (rate, seen) in rates.iter().zip(play(hosts, 1, true)) {
         assert!((0.95..1.02).contains(&seen.report.goodput), "{rate}/s: {:?}", seen.report);
-        assert!(seen.report.refused_per_hour <= 20.0, "{rate}/s: {:?}", seen.report);
+        assert!(seen.report.refused_per_hour <= 32.0, "{rate}/s: {:?}", seen.report);
     }
 }
 
@@ -48,7 +48,7 @@ fn a_host_that_goes_idle_and_comes_back_is_not_met_with_a_burst() {
     let seen = play(vec![(bucket(2.0, 10.0, 6.0), spells)], 1, true).remove(0);
     // Half of the time there is work.
     assert!((0.46..0.56).contains(&seen.report.goodput), "{:?}", seen.report);
-    assert!(seen.report.refused_per_hour <= 15.0, "{:?}", seen.report);
+    assert!(seen.report.refused_per_hour <= 25.0, "{:?}", seen.report);
 }
 
 #[test]

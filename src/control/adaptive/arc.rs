@@ -215,13 +215,18 @@ impl Arc {
     /// Refusals per ten minutes at which it stops asking; infinite without a budget.
     fn soft(&self, now: Mono) -> f64 {
         let first = now.secs_since(self.began_at) < 600.0 && self.banned == 0;
-        let budget = match (self.budget, self.banned) {
+        let budget = self.allowed();
+        if first && budget.is_finite() { budget.min(FIRST_BUDGET) } else { budget }
+    }
+
+    /// The budget itself: the operator's, or less where the host once banned us.
+    fn allowed(&self) -> f64 {
+        match (self.budget, self.banned) {
             (0, 0) => f64::INFINITY,
             (0, banned) => f64::from(banned),
             (budget, 0) => f64::from(budget),
             (budget, banned) => f64::from(budget.min(banned)),
-        };
-        if first && budget.is_finite() { budget.min(FIRST_BUDGET) } else { budget }
+        }
     }
 
     /// Whether the estimate is far below what this host once bore.
@@ -270,7 +275,7 @@ impl Arc {
     /// The share of the estimate that cruising leaves to the server.
     fn eps(&self, now: Mono) -> f64 {
         let spare = (self.spare() / (self.limit * self.cruise_secs(now))).max(0.3 * self.error()).clamp(EPS_MIN, 0.05);
-        let (refused, soft) = (f64::from(self.refused), self.soft(now));
+        let (refused, soft) = (f64::from(self.refused), self.allowed());
         let budget = match () {
             () if refused >= 2.0 * soft => 0.10,
             () if refused > soft => 0.02,

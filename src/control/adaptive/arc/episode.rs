@@ -58,7 +58,7 @@ impl Arc {
             }
             Some(episode) => episode.pause,
             None => {
-                let slack = if self.burst > 0.0 { (0.8 * self.burst).clamp(1.3, 3.0) } else { 2.0 };
+                let slack = if self.burst > 0.0 { (0.8 * self.burst).clamp(1.3, 3.0) } else { 1.5 };
                 let limit = if self.known { self.limit } else { 0.6 * self.hit_rate(sent) };
                 (slack / limit).clamp(0.25, 300.0)
             }
