@@ -45,7 +45,9 @@ pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
 pub use reconfigure::Placement;
 pub use saved::SavedHost;
-pub use snapshot::{Code, CodeCount, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend};
+pub use snapshot::{
+    Code, CodeCount, EndpointView, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend,
+};
 pub use sweep::REFUSING;
 pub use time::Mono;
 

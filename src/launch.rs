@@ -239,8 +239,8 @@ fn review_screen(args: &ReviewArgs) -> u8 {
         }
     }
     // A configuration that is broken, or none, is no reason not to look at a run.
-    let ui = configuration(None, Path::new(".")).map(|config| config.ui).unwrap_or_else(|_| Config::default().ui);
-    let options = ReviewOptions { ui, dir: args.dir.clone(), other: args.other.clone() };
+    let config = configuration(None, Path::new(".")).unwrap_or_else(|_| Config::default());
+    let options = ReviewOptions { ui: config.ui, keys: config.keys, dir: args.dir.clone(), other: args.other.clone() };
     match tui::review::run(options, SystemClock::shared()) {
         Ok(()) => DONE,
         Err(error) => complain(error, FAILED),

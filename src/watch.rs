@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::clock::Wall;
 use crate::config::{Config, ConfigErrors, UiConfig};
-use crate::control::{Command, HostCounts, HostId, HostView, Mono, Outcome, Who};
+use crate::control::{Command, EndpointView, HostCounts, HostId, HostView, Mono, Outcome, Who};
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 
@@ -67,13 +67,69 @@ pub enum Recent {
     Decision(LogLine),
 }
 
-/// What happened lately to the host that a watcher looks at.
+/// Where the robots.txt of an authority is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RobotsState {
+    /// On its way, after so many redirects.
+    InFlight {
+        /// Redirects followed so far.
+        hops: u8,
+    },
+    /// It is known, and asked for again then.
+    Known {
+        /// Until when it holds.
+        until: Mono,
+    },
+    /// It could not be had; the next try is due then.
+    Failed {
+        /// When.
+        until: Mono,
+        /// Failed tries in a row; 0 = the next question tries again.
+        tries: u32,
+    },
+    /// Its address is one that is not connected to; asked again then.
+    Refused {
+        /// When.
+        until: Mono,
+    },
+}
+
+/// Whom the rules in force are written for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub enum RobotsGroup {
+    /// There is no group for us: nothing is forbidden.
+    #[default]
+    Nobody,
+    /// The group `*`.
+    Everybody,
+    /// The group that names this crawler.
+    Us,
+}
+
+/// The robots.txt of one authority of the host in focus.
 #[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RobotsView {
+    /// Whose, `https://example.com`.
+    pub authority: Clean,
+    /// Where it is in its life.
+    pub state: RobotsState,
+    /// The copy in use, if there is one: when it was fetched, whom its rules are for, how many they are.
+    pub copy: Option<(Mono, RobotsGroup, usize)>,
+}
+
+/// The host that a watcher looks at: what happened to it lately, and what its row does not tell.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Focus {
     /// Which.
     pub host: HostId,
     /// Oldest first; at most [`FOCUS_MAX`].
     pub recent: Vec<Recent>,
+    /// Its endpoints, in the order of their paths in the row.
+    pub endpoints: Vec<EndpointView>,
+    /// What is known of its robots.txt, over http and over https; `None` = it is not asked for.
+    pub robots: Option<Vec<RobotsView>>,
+    /// URLs that robots.txt forbade since the run began.
+    pub denied: u64,
 }
 
 /// Where the crawl is in its life.

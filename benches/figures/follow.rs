@@ -69,10 +69,16 @@ pub(crate) fn child() {
 fn site() -> Server {
     let filler =
         "<p>The quick brown fox jumps over the lazy dog; pack my box with five dozen liquor jugs.</p>\n".repeat(40);
+    let mut served = 0_u32;
     Server::start(Box::new(move |_, path| {
+        if path == "/served" {
+            // For whoever measures others: how many pages since the last time.
+            return Answer::ok(std::mem::take(&mut served).to_string().into());
+        }
         let Some(number) = path.strip_prefix("/p/").and_then(|number| number.parse().ok()) else {
             return Answer { status: 404, ..Answer::ok(Bytes::new()) };
         };
+        served += 1;
         Answer { html: true, ..Answer::ok(page(number, &filler)) }
     }))
 }

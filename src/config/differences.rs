@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use super::{Config, HostRule};
+use super::{Config, CrawlConfig, Follow, HostRule, NetworkConfig, OutputConfig};
 use crate::control::{ControllerKind, Policy, Shape};
 
 /// When a changed value takes effect.
@@ -113,23 +113,38 @@ impl Config {
     /// What `read` says otherwise than this configuration, in the order of the file's sections. Empty if and only
     /// if taking it over would change nothing.
     pub fn differences(&self, read: &Self) -> Vec<Difference> {
+        // Taken apart by name, here and below: a new field does not compile before it is decided what becomes of it.
+        let Self { crawl: _, settings: _, hosts: _, network: _, output: _, ui: _, keys: _ } = self;
         let mut found = Found(Vec::new());
-        let (old, new) = (&self.crawl, &read.crawl);
-        found.fixed("crawl.urls", old.urls != new.urls);
+        let CrawlConfig {
+            urls,
+            user_agent,
+            follow,
+            exclude,
+            sitemaps,
+            max_depth,
+            max_requests,
+            retries,
+            respect_robots,
+        } = &self.crawl;
+        let new = &read.crawl;
+        found.fixed("crawl.urls", *urls != new.urls);
         found.plain("crawl.concurrency", &self.settings.concurrency, &read.settings.concurrency);
-        found.fixed("crawl.user_agent", old.user_agent != new.user_agent);
-        let patterns =
-            |config: &Self| config.crawl.exclude.iter().map(|one| one.as_str().to_owned()).collect::<Vec<_>>();
+        found.fixed("crawl.user_agent", *user_agent != new.user_agent);
+        let patterns = |list: &[regex::Regex]| list.iter().map(|one| one.as_str().to_owned()).collect::<Vec<_>>();
         let count = |one: &Vec<String>| format!("{} patterns", one.len());
-        found.of("crawl.exclude", &patterns(self), &patterns(read), count);
-        found.plain("crawl.max_requests", &old.max_requests, &new.max_requests);
-        found.plain("crawl.retries", &old.retries, &new.retries);
+        found.fixed("crawl.follow", follow_words(follow) != follow_words(&new.follow));
+        found.of("crawl.exclude", &patterns(exclude), &patterns(&new.exclude), count);
+        found.fixed("crawl.sitemaps", *sitemaps != new.sitemaps);
+        found.plain("crawl.max_depth", max_depth, &new.max_depth);
+        found.plain("crawl.max_requests", max_requests, &new.max_requests);
+        found.plain("crawl.retries", retries, &new.retries);
         found.duration("crawl.give_up_after", &self.settings.give_up_after, &read.settings.give_up_after);
         let default = Policy::default();
         let base = [self, read].map(|config| config.settings.policies.first().unwrap_or(&default));
         let keys = PolicyKeys { prefix: "politeness.".to_owned(), controller: "controller.".to_owned(), kind: "kind" };
         found.policy(base[0], base[1], None, &keys);
-        found.plain("politeness.respect_robots", &old.respect_robots, &new.respect_robots);
+        found.plain("politeness.respect_robots", respect_robots, &new.respect_robots);
         let limit = |one: &Option<f64>| one.unwrap_or_default().to_string();
         found.of("politeness.global_rate", &self.settings.global_rate, &read.settings.global_rate, limit);
         found.plain("controller.min_rate", &self.settings.min_rate, &read.settings.min_rate);
@@ -139,20 +154,33 @@ impl Config {
         found.duration("backoff.max", &old.max, &new.max);
         found.duration("backoff.jitter", &old.jitter, &new.jitter);
         found.duration("backoff.retry_after_max", &old.retry_after_max, &new.retry_after_max);
-        let (old, new) = (&self.network, &read.network);
-        found.fixed("network.allow_private", old.allow_private != new.allow_private);
-        found.fixed("network.resolve", old.resolve != new.resolve);
-        found.fixed("network.connect_timeout", old.connect_timeout != new.connect_timeout);
-        found.fixed("network.head_timeout", old.head_timeout != new.head_timeout);
-        found.fixed("network.idle_timeout", old.idle_timeout != new.idle_timeout);
-        found.fixed("network.min_body_rate", old.min_body_rate != new.min_body_rate);
-        found.fixed("network.max_body", old.max_body != new.max_body);
-        found.fixed("network.proxy", old.proxy != new.proxy);
-        found.fixed("network.cookies", old.cookies != new.cookies);
-        found.fixed("network.extra_roots", old.extra_roots != new.extra_roots);
-        found.fixed("output.warc", self.output.warc != read.output.warc);
-        found.fixed("output.bodies", self.output.bodies != read.output.bodies);
+        let NetworkConfig {
+            allow_private,
+            resolve,
+            connect_timeout,
+            head_timeout,
+            idle_timeout,
+            min_body_rate,
+            max_body,
+            proxy,
+            cookies,
+            extra_roots,
+        } = &self.network;
+        let new = &read.network;
+        found.fixed("network.allow_private", *allow_private != new.allow_private);
+        found.fixed("network.resolve", *resolve != new.resolve);
+        found.fixed("network.connect_timeout", *connect_timeout != new.connect_timeout);
+        found.fixed("network.head_timeout", *head_timeout != new.head_timeout);
+        found.fixed("network.idle_timeout", *idle_timeout != new.idle_timeout);
+        found.fixed("network.min_body_rate", *min_body_rate != new.min_body_rate);
+        found.fixed("network.max_body", *max_body != new.max_body);
+        found.fixed("network.proxy", *proxy != new.proxy);
+        found.fixed("network.cookies", *cookies != new.cookies);
+        found.fixed("network.extra_roots", *extra_roots != new.extra_roots);
         self.differ_in_hosts(read, (base[0], base[1]), &mut found);
+        let OutputConfig { warc, bodies } = &self.output;
+        found.fixed("output.warc", *warc != read.output.warc);
+        found.fixed("output.bodies", *bodies != read.output.bodies);
         let (old, new) = (&self.ui, &read.ui);
         found.plain("ui.fps", &old.fps, &new.fps);
         found.of("ui.glyphs", &old.glyphs, &new.glyphs, |one| format!("{one:?}").to_lowercase());
@@ -210,8 +238,10 @@ impl Config {
     pub fn taken_by(mut self, running: &Self) -> Self {
         self.crawl.urls.clone_from(&running.crawl.urls);
         self.crawl.user_agent.clone_from(&running.crawl.user_agent);
+        self.crawl.follow.clone_from(&running.crawl.follow);
+        self.crawl.sitemaps = running.crawl.sitemaps;
         self.network.clone_from(&running.network);
-        self.output = running.output;
+        self.output.clone_from(&running.output);
         self
     }
 }
@@ -219,6 +249,15 @@ impl Config {
 /// Whether two entries have the same endpoints in the same order.
 fn same_paths(one: &HostRule, other: &HostRule) -> bool {
     one.endpoints.iter().map(|endpoint| &endpoint.path).eq(other.endpoints.iter().map(|endpoint| &endpoint.path))
+}
+
+fn follow_words(follow: &Follow) -> Vec<&str> {
+    match follow {
+        Follow::None => vec!["none"],
+        Follow::Host => vec!["host"],
+        Follow::Domain => vec!["domain"],
+        Follow::Globs(globs) => std::iter::once("globs").chain(globs.iter().map(|one| one.glob().glob())).collect(),
+    }
 }
 
 fn shape_word(shape: Shape) -> &'static str {
@@ -257,19 +296,22 @@ mod tests {
     #[test]
     fn each_changed_key_is_named_with_its_values() {
         assert_eq!(told("", crate::config::DEFAULT_CONFIG), Vec::<String>::new());
-        let after = "[crawl]\nconcurrency = 8\nuser_agent = \"other/1\"\nexclude = [\"a\"]\n[politeness]\nrate = 0.5\n\
+        let after = "[crawl]\nconcurrency = 8\nuser_agent = \"other/1\"\nexclude = [\"a\"]\nfollow = [\"a\"]\nmax_depth = 2\n[politeness]\nrate = 0.5\n\
                      shape = \"leaky-bucket\"\nglobal_rate = 3\n[controller]\nkind = \"static\"\n[backoff]\nmax = \"90s\"\n\
-                     [network]\nproxy = \"http://u:secret@127.0.0.1:1\"\n[ui]\nmouse = true\n[keys]\npause = \"x\"\n";
+                     [network]\nproxy = \"http://u:secret@127.0.0.1:1\"\n[output]\nwarc = true\n[ui]\nmouse = true\n[keys]\npause = \"x\"\n";
         let expected = [
             "crawl.concurrency 64 to 8",
             "(crawl.user_agent)",
+            "(crawl.follow)",
             "crawl.exclude 0 patterns to 1 patterns",
+            "crawl.max_depth 0 to 2",
             "politeness.rate 2 to 0.5",
             "politeness.shape token-bucket to leaky-bucket",
             "controller.kind halving to static",
             "politeness.global_rate 0 to 3",
             "backoff.max 1m to 1m 30s",
             "(network.proxy)",
+            "(output.warc)",
             "ui.mouse false to true",
             "keys.pause the default to x",
         ];

@@ -266,6 +266,29 @@ impl HostView {
     }
 }
 
+/// One endpoint of a host: a bucket of its own under the host's.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct EndpointView {
+    /// When this was so.
+    pub as_of: Mono,
+    /// Tokens in its bucket then.
+    pub tokens: f64,
+    /// As configured.
+    pub original: Original,
+    /// What its controller has learned, and what its bucket uses.
+    pub adaptive: Original,
+    /// URLs queued for it.
+    pub queued: u64,
+}
+
+impl EndpointView {
+    /// Tokens in the bucket at `now`.
+    pub fn tokens_at(&self, now: Mono) -> f64 {
+        let refilled = self.tokens + self.adaptive.rate * now.secs_since(self.as_of);
+        refilled.min(self.adaptive.capacity.max(self.tokens))
+    }
+}
+
 /// Counts over all hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HostCounts {

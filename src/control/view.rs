@@ -2,7 +2,7 @@
 
 use super::adaptive::RateController;
 use super::host::{CrawlDelay, Hot};
-use super::{Controller, Hold, HostCounts, HostId, HostState, HostView, Limiting, Mono, Original, Trend};
+use super::{Controller, EndpointView, Hold, HostCounts, HostId, HostState, HostView, Limiting, Mono, Original, Trend};
 
 /// How long an arrow stands beside a rate that moved.
 const TREND_SHOWN: std::time::Duration = std::time::Duration::from_secs(60);
@@ -91,6 +91,23 @@ impl Controller {
             Some(hot) => Some(hot.layer.adaptive.target(now)),
             None => Some(self.policy_of(host).original),
         }
+    }
+
+    /// The endpoints of a host, lane 1 first; none before the host is asked something.
+    pub fn endpoints(&self, now: Mono, host: HostId) -> Vec<EndpointView> {
+        let Some(slot) = self.slots.get(host.0 as usize) else { return Vec::new() };
+        let layers = slot.hot.as_deref().map(|hot| hot.endpoints.iter()).unwrap_or_default();
+        let queues = slot.lanes.as_slice().iter().skip(1);
+        layers
+            .zip(queues)
+            .map(|(layer, queue)| EndpointView {
+                as_of: now,
+                tokens: layer.bucket.tokens(now),
+                original: layer.original,
+                adaptive: layer.bucket.target(),
+                queued: u64::from(queue.ready) + u64::from(queue.delayed),
+            })
+            .collect()
     }
 
     /// What the controller of an endpoint has learned (1 = first endpoint).

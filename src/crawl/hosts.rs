@@ -84,7 +84,7 @@ impl Hosts {
             return Some(*host);
         }
         let key = host_key(url);
-        if self.names.len() >= HOSTS_MAX {
+        if self.is_full() {
             return None;
         }
         let rule = config.rule_for(key.as_str()).and_then(|rule| u16::try_from(rule).ok());
@@ -120,6 +120,11 @@ impl Hosts {
     /// The host of `url`, if it is known.
     pub fn find(&self, url: &Url) -> Option<HostId> {
         self.by_key.get(&*host_text(url)).copied()
+    }
+
+    /// Whether no further host can be made known.
+    pub fn is_full(&self) -> bool {
+        self.names.len() >= HOSTS_MAX
     }
 
     /// The lane of `url` inside its host.

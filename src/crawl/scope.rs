@@ -14,6 +14,7 @@ use url::{Host, Url};
 
 use super::address::host_text;
 use crate::config::{CrawlConfig, Follow};
+use crate::control::HostId;
 
 /// Hosts of one registrable domain that links make known, at most.
 pub const HOSTS_PER_DOMAIN: u32 = 1_000;
@@ -28,8 +29,16 @@ pub struct Scope {
     domains: HashSet<Box<str>>,
     /// The host that was given last: lists are often sorted.
     last: Box<str>,
-    /// Hosts made known by links, by registrable domain.
-    found: HashMap<Box<str>, u32>,
+    /// By registrable domain.
+    found: HashMap<Box<str>, Met>,
+}
+
+/// What links made known of one domain.
+#[derive(Debug, Default)]
+struct Met {
+    hosts: u32,
+    /// The host whose page led to the first one too many.
+    on: Option<HostId>,
 }
 
 /// Whether a host that a link leads to may be made known.
@@ -106,25 +115,33 @@ impl Scope {
         }
     }
 
-    /// Counts a host that a link makes known.
-    pub fn meet(&mut self, url: &Url) -> NewHost {
+    /// Counts a host that a link makes known, on a page of `on`.
+    pub fn meet(&mut self, url: &Url, on: Option<HostId>) -> NewHost {
         let domain = domain_of(url);
-        let count = match self.found.get_mut(domain) {
-            Some(count) => count,
+        let met = match self.found.get_mut(domain) {
+            Some(met) => met,
             None => self.found.entry(domain.into()).or_default(),
         };
-        *count = count.saturating_add(1);
-        match count.checked_sub(HOSTS_PER_DOMAIN) {
+        met.hosts = met.hosts.saturating_add(1);
+        match met.hosts.checked_sub(HOSTS_PER_DOMAIN) {
             None | Some(0) => NewHost::Welcome,
-            Some(refused) => NewHost::TooMany { domain: domain.into(), refused },
+            Some(refused) => {
+                met.on = met.on.or(on);
+                NewHost::TooMany { domain: domain.into(), refused }
+            }
         }
     }
 
-    /// The operator allows as many hosts again to the domains for which `wanted` holds. How many those are.
-    pub fn forgive(&mut self, wanted: impl Fn(&str) -> bool) -> usize {
-        let before = self.found.len();
-        self.found.retain(|domain, count| *count < HOSTS_PER_DOMAIN || !wanted(domain));
-        before - self.found.len()
+    /// The operator allows as many hosts again to the domains for which `wanted` holds. For each, whose pages led there.
+    pub fn forgive(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<Option<HostId>> {
+        let over = |domain: &str, met: &Met| met.hosts > HOSTS_PER_DOMAIN && wanted(domain);
+        self.found.extract_if(|domain, met| over(domain, met)).map(|(_, met)| met.on).collect()
+    }
+
+    /// The operator wants no more of the domains for which `wanted` holds: whose pages led there.
+    pub fn excuse(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<HostId> {
+        let found = self.found.iter_mut().filter(|(domain, met)| met.on.is_some() && wanted(domain));
+        found.filter_map(|(_, met)| met.on.take()).collect()
     }
 }
 
@@ -217,7 +234,9 @@ mod tests {
     #[test]
     fn case_16_a_domain_that_has_names_without_end_is_bounded() {
         let mut scope = scope("\"domain\"", &["http://trap.example/"]);
-        let meet = |scope: &mut Scope, name: &str| scope.meet(&format!("http://{name}/").parse().expect("a URL"));
+        let meet = |scope: &mut Scope, name: &str| {
+            scope.meet(&format!("http://{name}/").parse().expect("a URL"), Some(HostId(7)))
+        };
         for n in 0..HOSTS_PER_DOMAIN {
             assert_eq!(meet(&mut scope, &format!("n{n}.trap.example")), NewHost::Welcome);
         }
@@ -225,7 +244,8 @@ mod tests {
         assert_eq!(refused, NewHost::TooMany { domain: "trap.example".into(), refused: 1 });
         assert_eq!(meet(&mut scope, "www.other.example"), NewHost::Welcome);
         let forgive = |scope: &mut Scope| scope.forgive(|domain| domain.contains("example"));
-        assert_eq!((forgive(&mut scope), forgive(&mut scope)), (1, 0));
+        assert_eq!(forgive(&mut scope), [Some(HostId(7))]);
+        assert_eq!(forgive(&mut scope), []);
         assert_eq!(meet(&mut scope, "one-more.trap.example"), NewHost::Welcome);
     }
 

@@ -166,6 +166,21 @@ impl Traps {
         Verdict::Held(first.then_some(sign.suspicion))
     }
 
+    /// A link on a page of `host` leads to one host too many of its domain.
+    pub fn lead_too_far(&mut self, host: HostId) {
+        let count = self.by_host.entry(host).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// What the operator said settles that.
+    pub fn settle(&mut self, host: HostId) {
+        let parked = self.held.values().flatten().filter(|parked| parked.host == host).count();
+        match parked {
+            0 => self.by_host.remove(&host),
+            parked => self.by_host.insert(host, u32::try_from(parked).unwrap_or(u32::MAX)),
+        };
+    }
+
     /// URLs of a host that are held back.
     pub fn held(&self, host: HostId) -> u32 {
         self.by_host.get(&host).copied().unwrap_or(0)
@@ -191,20 +206,22 @@ impl Traps {
     /// Takes the parked URLs for which `wanted` holds; a trap of which none is left is one no more.
     pub fn take(&mut self, wanted: impl Fn(&Parked) -> bool) -> Vec<Parked> {
         let mut taken = Vec::new();
-        let mut hosts = HashSet::new();
         self.held.retain(|_, held| {
             let (out, rest): (Vec<_>, Vec<_>) = std::mem::take(held).into_iter().partition(&wanted);
-            hosts.extend(out.iter().map(|parked| parked.host));
             taken.extend(out);
             *held = rest;
             !held.is_empty()
         });
         self.parked -= taken.len();
-        for host in hosts {
-            let left = self.held.values().flatten().filter(|parked| parked.host == host).count();
-            match left {
-                0 => self.by_host.remove(&host),
-                left => self.by_host.insert(host, u32::try_from(left).unwrap_or(u32::MAX)),
+        // What was counted and not parked is forgotten with what was.
+        let mut left: HashMap<HostId, u32> = HashMap::new();
+        for parked in self.held.values().flatten() {
+            *left.entry(parked.host).or_default() += 1;
+        }
+        for host in taken.iter().map(|parked| parked.host) {
+            match left.get(&host) {
+                Some(left) => self.by_host.insert(host, *left),
+                None => self.by_host.remove(&host),
             };
         }
         taken
@@ -279,8 +296,11 @@ fn growth(candidate: &Candidate<'_>) -> Option<Sign> {
     }
     let host = host_pattern(candidate.url);
     let (why, pattern) = if most.1 > REPEATS_MAX {
-        let again = format!("(.*/)?{}/", regex::escape(most.0)).repeat(REPEATS_MAX);
-        (format!("the path repeats `{}` again and again", most.0), format!("^https?://{host}/{again}"))
+        let again = format!("(.*/)?{}/", brief(most.0)).repeat(REPEATS_MAX);
+        (
+            format!("the path repeats `{}` again and again", most.0.chars().take(BRIEF).collect::<String>()),
+            format!("^https?://{host}/{again}"),
+        )
     } else if segments.len() > SEGMENTS_MAX {
         let deep = format!("([^/]+/){{{SEGMENTS_MAX}}}");
         (format!("the path has more than {SEGMENTS_MAX} segments"), format!("^https?://{host}/{deep}"))
@@ -298,15 +318,32 @@ fn long_run(candidate: &Candidate<'_>) -> Option<Sign> {
     }
     let shape = shape(candidate.url);
     let key = xxh3_64(format!("{} run {shape}", candidate.host.0).as_bytes());
-    let path = shape.split('/').map(|segment| match segment.split_once(ONE_NUMBER) {
-        None if segment == ONE_ID => String::from("[^/?]+"),
-        None => regex::escape(segment),
-        Some(_) => segment.split(ONE_NUMBER).map(regex::escape).collect::<Vec<_>>().join("[0-9]+"),
-    });
-    let path = path.collect::<Vec<_>>().join("/");
+    let mut path = String::new();
+    for segment in shape.split('/').skip(1) {
+        // Somebody is to read it, and may type it.
+        if path.len() > 4 * BRIEF {
+            break;
+        }
+        path.push('/');
+        match segment {
+            ONE_ID => path.push_str("[^/?]+"),
+            _ => path.push_str(&segment.split(ONE_NUMBER).map(brief).collect::<Vec<_>>().join("[0-9]+")),
+        }
+    }
     let pattern = format!("^https?://{}{path}", host_pattern(candidate.url));
     let why = format!("known kinds of pages lead on to known kinds of pages, more than {RUN_FREE} times in a row");
     Some(Sign { key, budget: RUN_BUDGET, suspicion: Suspicion { why, pattern } })
+}
+
+/// Characters of a segment that a pattern shows.
+const BRIEF: usize = 60;
+
+/// A segment, or a part of one, as a regular expression of no great length.
+fn brief(segment: &str) -> String {
+    match segment.char_indices().nth(BRIEF) {
+        Some((at, _)) => format!("{}[^/]*", regex::escape(&segment[..at])),
+        None => regex::escape(segment),
+    }
 }
 
 /// Stands for any number, and for any id, in a shape; neither can be in a URL's path.
@@ -488,6 +525,26 @@ mod tests {
         let freed = traps.allow(pattern);
         assert_eq!((freed.len(), traps.parked(), traps.held(HostId(0))), (held - 1, 0, 0));
         assert!(enters(&mut traps, &page(1_000), 900));
+    }
+
+    #[test]
+    fn a_pattern_is_short_whatever_it_is_about() {
+        for page in [
+            (|n| format!("http://h/{}/{n}", "long-".repeat(400))) as fn(u32) -> String,
+            |n| {
+                format!(
+                    "http://h/{}{n}",
+                    (0..50).map(|part| format!("{}-{part}x/", "a".repeat(30))).collect::<String>()
+                )
+            },
+            |n| format!("http://h{}", format!("/{}", "é".repeat(70)).repeat(n as usize + 1)),
+        ] {
+            let (_, suspicion) = walk(&mut Traps::default(), 400, page);
+            let suspicion = suspicion.expect("it is told");
+            assert!(suspicion.pattern.len() < 5 * 1_024 && suspicion.why.chars().count() < 200, "{suspicion:?}");
+            let pattern = regex::Regex::new(&suspicion.pattern).expect("a regular expression");
+            assert!(pattern.is_match(url(&page(30)).as_str()), "{suspicion:?}");
+        }
     }
 
     #[test]

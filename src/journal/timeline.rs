@@ -5,6 +5,7 @@
 //! stopped when they have grown. Neither draws; neither knows how long a piece may take.
 
 pub mod bins;
+pub mod crowd;
 pub mod entry;
 pub mod follow;
 mod row;
@@ -69,6 +70,11 @@ impl Timeline {
             alerts: Kept::default(),
             damage: Damage::default(),
         }
+    }
+
+    /// Whether only some hosts are counted.
+    pub fn is_filtered(&self) -> bool {
+        self.takes.is_some()
     }
 
     /// Counts over time.

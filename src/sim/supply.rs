@@ -31,7 +31,8 @@ pub enum Supply {
 #[derive(Clone, Debug)]
 pub(super) struct Stock {
     supply: Supply,
-    /// Attempts that failed so far of each URL that may go at once, where they are counted.
+    /// Failed attempts of each URL that may go at once, where URLs are counted: as many as came in and were
+    /// not accepted, so no more than the rate times the length of the run.
     ready: Vec<u32>,
     arrived: u64,
     waiting: BinaryHeap<Reverse<(Mono, u32)>>,

@@ -31,7 +31,17 @@ pub(super) fn write(asked: &Asked, reports: &[Report], out: &mut dyn Write) -> i
             mean(reports, |report| report.p95_ms),
         )?;
     }
-    overall(asked, reports, out)
+    overall(asked, reports, out)?;
+    let seeds = asked.seeds.to - asked.seeds.from + 1;
+    writeln!(
+        out,
+        "\nover {seeds} seed{}: means; of converge and recover the median (- = never, or nothing to recover from), of bans the",
+        if seeds == 1 { "" } else { "s" }
+    )?;
+    writeln!(
+        out,
+        "sum, of max/10m (refusals in the worst 10 minutes) the worst. goodput = accepted / what the limit allowed."
+    )
 }
 
 /// What each controller is worth over all servers.

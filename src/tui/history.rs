@@ -2,13 +2,13 @@
 //!
 //! Rows tell only how things are, so their past is gathered here as they come. Each host has [`SLOTS`]
 //! slots of time, of 5 s at first; when they are used up, pairs are merged and slots last twice as long,
-//! until they cover more than two hours; then the oldest goes. Bounds: [`HOSTS_MAX`] hosts of about 2 KiB
-//! each; a host beyond that has no past until it is looked at, when the longest unchanged one gives way.
+//! until they cover more than two hours; then the oldest goes. Bounds: [`HOSTS_MAX`] hosts of 1 KiB and
+//! 240 bytes a code (at most 16 of them) each; a host beyond that has no past until it is looked at, when the longest unchanged one gives way.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::control::{Code, HostId, HostView, Mono};
+use crate::control::{Code, CodeCount, HostId, HostView, Mono};
 
 /// Slots of time a host has.
 pub const SLOTS: usize = 120;
@@ -18,19 +18,13 @@ pub const HOSTS_MAX: usize = 5_000;
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(80);
 
-/// The kinds of answers told apart, as on the screen.
-pub const KINDS: [&str; 7] = ["2xx", "3xx", "403", "429", "4xx", "5xx", "err"];
-
-/// Answers so far by kind.
-fn totals(view: &HostView) -> [u64; KINDS.len()] {
-    let code = |status| {
-        let found = view.codes.iter().find(|count| count.code == Code::Status(status));
-        found.map_or(0, |count| count.total)
-    };
-    let [success, redirect, client, server, error] = view.total;
-    let (forbidden, throttled) = (code(403), code(429));
-    let rest = client.saturating_sub(forbidden).saturating_sub(throttled);
-    [success, redirect, forbidden, throttled, rest, server, error]
+/// The counts of one code, slot by slot.
+#[derive(Clone, Debug)]
+struct Row {
+    code: Code,
+    /// How many there were in total when it was heard last.
+    seen: u64,
+    counts: Box<[u16; SLOTS]>,
 }
 
 /// One host's past.
@@ -41,14 +35,17 @@ struct Past {
     slot: Duration,
     /// Effective rate at the end of each slot; NaN = nothing was heard in it.
     rates: [f32; SLOTS],
-    counts: [[u16; KINDS.len()]; SLOTS],
-    seen: [u64; KINDS.len()],
+    /// A row for each code that occurred: the core tells at most 16 apart.
+    rows: Vec<Row>,
 }
 
 impl Past {
     fn new(view: &HostView) -> Self {
-        let (begin, seen) = (view.as_of, totals(view));
-        Self { begin, last: begin, slot: SHORTEST, rates: [f32::NAN; SLOTS], counts: [[0; 7]; SLOTS], seen }
+        let begin = view.as_of;
+        // What there was before is not counted, as it is not known when it was.
+        let row = |one: &CodeCount| Row { code: one.code, seen: one.total, counts: Box::new([0; SLOTS]) };
+        let rows = view.codes.iter().map(row).collect();
+        Self { begin, last: begin, slot: SHORTEST, rates: [f32::NAN; SLOTS], rows }
     }
 
     /// The slot of a moment, which may be beyond the last.
@@ -62,11 +59,12 @@ impl Past {
             for place in 0..SLOTS {
                 let (a, b) = (2 * place, 2 * place + 1);
                 let rate = |at: usize| self.rates.get(at).copied().unwrap_or(f32::NAN);
-                let count = |at: usize| self.counts.get(at).copied().unwrap_or_default();
-                let (first, second) = (count(a), count(b));
                 let rate = if rate(b).is_nan() { rate(a) } else { rate(b) };
                 self.rates[place] = rate;
-                self.counts[place] = std::array::from_fn(|kind| first[kind].saturating_add(second[kind]));
+                for row in &mut self.rows {
+                    let count = |at: usize| row.counts.get(at).copied().unwrap_or_default();
+                    row.counts[place] = count(a).saturating_add(count(b));
+                }
             }
             self.slot *= 2;
         }
@@ -76,9 +74,11 @@ impl Past {
             // The rate that held before what is forgotten still holds after it.
             let kept = self.rates.get(..gone).unwrap_or_default().iter().rev().copied().find(|rate| !rate.is_nan());
             self.rates.rotate_left(gone);
-            self.counts.rotate_left(gone);
             self.rates[SLOTS - gone..].fill(f32::NAN);
-            self.counts[SLOTS - gone..].fill([0; KINDS.len()]);
+            for row in &mut self.rows {
+                row.counts.rotate_left(gone);
+                row.counts[SLOTS - gone..].fill(0);
+            }
             if let (Some(kept), true) = (kept, self.rates[0].is_nan()) {
                 self.rates[0] = kept;
             }
@@ -92,13 +92,20 @@ impl Past {
         self.reach(view.as_of);
         self.last = view.as_of;
         let place = self.place(view.as_of).min(SLOTS - 1);
-        let now = totals(view);
         self.rates[place] = view.effective.rate as f32;
-        for (kind, count) in self.counts[place].iter_mut().enumerate() {
-            let new = now[kind].saturating_sub(self.seen[kind]);
-            *count = count.saturating_add(u16::try_from(new).unwrap_or(u16::MAX));
+        for one in &view.codes {
+            let row = match self.rows.iter().position(|row| row.code == one.code) {
+                Some(known) => known,
+                None => {
+                    self.rows.push(Row { code: one.code, seen: 0, counts: Box::new([0; SLOTS]) });
+                    self.rows.len() - 1
+                }
+            };
+            let Some(row) = self.rows.get_mut(row) else { continue };
+            let new = u16::try_from(one.total.saturating_sub(row.seen)).unwrap_or(u16::MAX);
+            row.counts[place] = row.counts[place].saturating_add(new);
+            row.seen = one.total;
         }
-        self.seen = now;
     }
 }
 
@@ -109,8 +116,8 @@ pub struct Columns {
     pub span: Duration,
     /// Effective rate, tokens per second.
     pub rates: Vec<f32>,
-    /// Answers by kind, in the order of [`KINDS`].
-    pub counts: [Vec<u32>; KINDS.len()],
+    /// Answers by code, of those that occurred in this time; by code.
+    pub counts: Vec<(Code, Vec<u32>)>,
 }
 
 /// The past of all hosts that have one.
@@ -156,17 +163,22 @@ impl History {
         let per = used.div_ceil(width.max(1));
         let mut columns = Columns { span: now.since(past.begin), ..Columns::default() };
         let mut rate = f32::NAN;
-        for from in (0..used).step_by(per) {
-            let slots = from..(from + per).min(used);
-            for place in slots.clone() {
+        let starts = || (0..used).step_by(per).map(|from| from..(from + per).min(used));
+        for slots in starts() {
+            for place in slots {
                 rate = past.rates.get(place).copied().filter(|rate| !rate.is_nan()).unwrap_or(rate);
             }
             columns.rates.push(rate);
-            for (kind, of_kind) in columns.counts.iter_mut().enumerate() {
-                let counts = past.counts.get(slots.clone()).unwrap_or_default();
-                of_kind.push(counts.iter().map(|count| u32::from(count[kind])).sum());
+        }
+        for row in &past.rows {
+            let sum = |slots| row.counts.get::<std::ops::Range<usize>>(slots).unwrap_or_default();
+            let counts: Vec<u32> =
+                starts().map(|slots| sum(slots).iter().map(|count| u32::from(*count)).sum()).collect();
+            if counts.iter().any(|count| *count > 0) {
+                columns.counts.push((row.code, counts));
             }
         }
+        columns.counts.sort_by_key(|(code, _)| *code);
         columns
     }
 }
@@ -180,7 +192,8 @@ mod tests {
     fn view_at(secs: u64, rate: f64, ok: u64) -> HostView {
         let mut view = sample::view(0);
         view.as_of = Mono::from_nanos(secs * 1_000_000_000);
-        (view.effective.rate, view.total) = (rate, [ok, 0, 0, 0, 0]);
+        view.effective.rate = rate;
+        view.codes = vec![CodeCount { code: Code::Status(200), recent: 0, total: ok }];
         view
     }
 
@@ -192,9 +205,21 @@ mod tests {
         }
         let columns = history.columns(HostId(0), Mono::from_nanos(26_000_000_000), 80);
         assert_eq!(columns.rates, [2.0, 1.0, 1.0, 1.0, 0.5, 0.5], "a rate holds until the next is heard");
-        assert_eq!(columns.counts[0], [0, 4, 0, 0, 1, 0], "what came before is not counted");
+        assert_eq!(columns.counts, [(Code::Status(200), vec![0, 4, 0, 0, 1, 0])], "what came before is not counted");
         let narrow = history.columns(HostId(0), Mono::from_nanos(26_000_000_000), 3);
-        assert_eq!((narrow.rates, narrow.counts[0].clone()), (vec![1.0, 1.0, 0.5], vec![4, 0, 1]));
+        assert_eq!((narrow.rates, narrow.counts[0].1.clone()), (vec![1.0, 1.0, 0.5], vec![4, 0, 1]));
+    }
+
+    #[test]
+    fn each_code_has_a_row_of_its_own_once_it_occurred() {
+        let mut history = History::default();
+        let mut view = view_at(0, 1.0, 5);
+        history.note(&view);
+        view.as_of = Mono::from_nanos(7_000_000_000);
+        view.codes.push(CodeCount { code: Code::Status(429), recent: 3, total: 3 });
+        history.note(&view);
+        let columns = history.columns(HostId(0), Mono::from_nanos(8_000_000_000), 80);
+        assert_eq!(columns.counts, [(Code::Status(429), vec![0, 3])], "nothing new was 200");
     }
 
     #[test]
@@ -206,7 +231,7 @@ mod tests {
         let columns = history.columns(HostId(0), Mono::from_nanos(86_400_000_000_000), 200);
         assert_eq!(columns.rates.len(), SLOTS);
         assert!(columns.span >= Duration::from_secs(7200) && columns.span < Duration::from_secs(10_000));
-        let sum: u32 = columns.counts[0].iter().sum();
+        let sum: u32 = columns.counts[0].1.iter().sum();
         assert!((150..170).contains(&sum), "{sum}: one a minute");
     }
 
@@ -234,7 +259,7 @@ mod tests {
                 history.note(&view_at(at, 1.0, ok));
             }
             let columns = history.columns(HostId(0), Mono::from_nanos(at * 1_000_000_000), width);
-            let sum: u32 = columns.counts[0].iter().sum();
+            let sum: u32 = columns.counts.iter().flat_map(|(_, counts)| counts).sum();
             prop_assert_eq!(u64::from(sum), ok - first.unwrap_or(0));
             prop_assert!(columns.rates.len() <= width);
         }

@@ -1,6 +1,10 @@
-//! Actions by name, and the keys that call them. Handling, footer, help and rebinding follow from one file.
+//! Actions by name, and the keys that call them: of the dashboard and of the review. Handling, footer, help,
+//! rebinding and the README's table follow from one file, `assets/keymap.toml`.
 //!
+//! A key may mean one thing on one screen and another on the next; two actions of the same screen never share one.
 //! `ctrl-c` always leaves: it can be taken from no one, so that there is a way out whatever was rebound.
+
+mod table;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +13,7 @@ use serde::Deserialize;
 use super::key::Key;
 use crate::text::Clean;
 
-/// What a key can ask for on the hosts screen. The names are those of `[keys]`.
+/// What a key can ask for. The names are those of `[keys]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "assets/keymap.toml says in words what each does")]
@@ -27,6 +31,7 @@ pub enum Action {
     Redo,
     Halt,
     Filter,
+    Who,
     Command,
     Copy,
     Sort,
@@ -40,21 +45,73 @@ pub enum Action {
     HalfDown,
     Top,
     Bottom,
+    Left,
+    Right,
+    FarLeft,
+    FarRight,
+    ZoomIn,
+    ZoomOut,
+    ZoomAll,
+    Picture,
     NextAlert,
     PrevAlert,
     Open,
     PrevHost,
     NextHost,
+    Focus,
     Hosts,
     LogScreen,
     Log,
     Timeline,
+    ShowTimeline,
+    ShowHosts,
+    ShowDecisions,
+    ShowActs,
+    ShowExport,
+    ShowCompare,
+    NextTab,
+    PrevTab,
     Legend,
+    Mouse,
     Back,
     Help,
     Redraw,
     Suspend,
     Leave,
+}
+
+/// Where keys are pressed: a screen of the dashboard, or of the review.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Place {
+    /// The table of hosts.
+    Hosts,
+    /// One host closely.
+    Detail,
+    /// The log of decisions.
+    Log,
+    /// The live timeline.
+    Timeline,
+    /// The review's timeline.
+    Review,
+    /// The review's other tabs.
+    Lists,
+}
+
+impl Place {
+    /// Every place, with its word in the file and its name in the help.
+    pub const ALL: [(Self, &'static str, &'static str); 6] = [
+        (Self::Hosts, "hosts", "hosts screen"),
+        (Self::Detail, "detail", "host detail"),
+        (Self::Log, "log", "log"),
+        (Self::Timeline, "timeline", "timeline"),
+        (Self::Review, "review", "review, timeline"),
+        (Self::Lists, "lists", "review, lists"),
+    ];
+
+    /// Its name in the help.
+    pub fn title(self) -> &'static str {
+        Self::ALL.iter().find(|(place, ..)| *place == self).map_or("", |(.., title)| title)
+    }
 }
 
 /// Where the help lists an action.
@@ -81,6 +138,16 @@ impl Group {
     ];
 }
 
+/// Words for one place.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Words {
+    /// On the footer line; empty = its key stands beside the one before.
+    pub footer: Option<String>,
+    /// In the help.
+    pub help: Option<String>,
+}
+
 /// One action with its keys and words.
 #[derive(Clone, Debug)]
 pub struct Binding {
@@ -92,10 +159,31 @@ pub struct Binding {
     pub keys: Vec<Key>,
     /// Place in the help.
     pub group: Group,
-    /// Words on the footer line, if it stands there.
+    /// Where it works.
+    pub on: Vec<Place>,
+    /// Words on the footer line of hosts and detail, if it stands there.
     pub footer: Option<String>,
     /// Words in the help; empty = it stands with the action before it.
     pub help: String,
+    /// Other words for single places.
+    pub at: BTreeMap<Place, Words>,
+    /// What its row in the README says; `None` = its keys stand in the row before.
+    pub readme: Option<String>,
+}
+
+impl Binding {
+    /// Words on the footer line of a place, if it stands there.
+    pub fn footer_at(&self, place: Place) -> Option<&str> {
+        let own = self.at.get(&place).and_then(|words| words.footer.as_deref());
+        own.or(self.footer.as_deref().filter(|_| matches!(place, Place::Hosts | Place::Detail)))
+            .filter(|_| self.on.contains(&place))
+    }
+
+    /// Words in the help of a place; empty = it stands with the action before it. `None` = it does not work there.
+    pub fn help_at(&self, place: Place) -> Option<&str> {
+        let own = self.at.get(&place).and_then(|words| words.help.as_deref());
+        Some(own.unwrap_or(&self.help)).filter(|_| self.on.contains(&place))
+    }
 }
 
 /// Why keys cannot be bound as asked.
@@ -144,32 +232,13 @@ pub enum KeymapError {
 #[derive(Clone, Debug)]
 pub struct Keymap {
     bindings: Vec<Binding>,
-    by_key: HashMap<Key, Action>,
-}
-
-/// The embedded file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawKeymap {
-    action: Vec<RawBinding>,
-}
-
-/// One entry of it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawBinding {
-    name: String,
-    keys: Vec<String>,
-    group: Group,
-    footer: Option<String>,
-    #[serde(default)]
-    help: String,
+    by_key: HashMap<(Place, Key), Action>,
 }
 
 impl Keymap {
     /// The default keys, with `overrides` (action name → keys separated by spaces) in their stead.
     pub fn with_overrides(overrides: &BTreeMap<String, String>) -> Result<Self, Vec<KeymapError>> {
-        let mut bindings = built_in().map_err(|error| vec![error])?;
+        let mut bindings = table::built_in().map_err(|error| vec![error])?;
         let mut errors = Vec::new();
         for (name, keys) in overrides {
             let Some(binding) = bindings.iter().position(|binding| binding.name == *name) else {
@@ -197,25 +266,29 @@ impl Keymap {
             }
         }
         let mut by_key = HashMap::new();
-        let mut names: HashMap<Key, &str> = HashMap::new();
+        let mut names: HashMap<(Place, Key), &str> = HashMap::new();
         for binding in &bindings {
-            for key in &binding.keys {
-                by_key.insert(*key, binding.action);
-                if let Some(first) = names.insert(*key, &binding.name)
+            for (place, key) in binding.on.iter().flat_map(|place| binding.keys.iter().map(move |key| (*place, *key))) {
+                by_key.insert((place, key), binding.action);
+                if let Some(first) = names.insert((place, key), &binding.name)
                     && first != binding.name
-                    && *key != Key::ctrl('c')
+                    && key != Key::ctrl('c')
                 {
                     let second = binding.name.clone();
-                    errors.push(KeymapError::Conflict { key: key.to_string(), first: first.to_owned(), second });
+                    let conflict = KeymapError::Conflict { key: key.to_string(), first: first.to_owned(), second };
+                    // Two screens on which they meet are one mistake.
+                    if !errors.contains(&conflict) {
+                        errors.push(conflict);
+                    }
                 }
             }
         }
         if errors.is_empty() { Ok(Self { bindings, by_key }) } else { Err(errors) }
     }
 
-    /// The action of a key.
-    pub fn action(&self, key: Key) -> Option<Action> {
-        self.by_key.get(&key).copied()
+    /// The action of a key at a place.
+    pub fn action(&self, key: Key, place: Place) -> Option<Action> {
+        self.by_key.get(&(place, key)).copied()
     }
 
     /// All bindings, in the order of the file.
@@ -228,28 +301,23 @@ impl Keymap {
         let binding = self.bindings.iter().find(|binding| binding.action == action);
         binding.and_then(|binding| binding.keys.first()).map(Key::to_string).unwrap_or_default()
     }
-}
 
-/// Reads the embedded file.
-fn built_in() -> Result<Vec<Binding>, KeymapError> {
-    let broken = |cause: String| KeymapError::Broken(cause);
-    let raw: RawKeymap =
-        toml::from_str(include_str!("../../assets/keymap.toml")).map_err(|error| broken(error.to_string()))?;
-    raw.action
-        .into_iter()
-        .map(|entry| {
-            let action = Action::deserialize(toml::Value::String(entry.name.clone()));
-            let keys: Option<Vec<Key>> = entry.keys.iter().map(|key| Key::parse(key)).collect();
-            Ok(Binding {
-                action: action.map_err(|error| broken(error.to_string()))?,
-                keys: keys.ok_or_else(|| broken(format!("a key of `{}`", entry.name)))?,
-                name: entry.name,
-                group: entry.group,
-                footer: entry.footer,
-                help: entry.help,
-            })
-        })
-        .collect()
+    /// The footer of a place: keys and words, in the order of the file.
+    pub fn footer(&self, place: Place) -> Vec<(String, String)> {
+        let mut items: Vec<(String, String)> = Vec::new();
+        for binding in &self.bindings {
+            let Some(words) = binding.footer_at(place) else { continue };
+            let key = binding.keys.first().map(Key::to_string).unwrap_or_default();
+            match items.last_mut() {
+                Some((keys, _)) if words.is_empty() => {
+                    keys.push(' ');
+                    keys.push_str(&key);
+                }
+                _ => items.push((key, words.to_owned())),
+            }
+        }
+        items
+    }
 }
 
 /// The error for a name that is no action.
@@ -269,6 +337,11 @@ mod tests {
 
     fn bind(pairs: &[(&str, &str)]) -> Result<Keymap, Vec<KeymapError>> {
         Keymap::with_overrides(&pairs.iter().map(|(a, k)| ((*a).to_owned(), (*k).to_owned())).collect())
+    }
+
+    /// What a key does on the hosts screen.
+    fn at(keymap: &Keymap, key: &str) -> Option<Action> {
+        keymap.action(Key::parse(key).expect(key), Place::Hosts)
     }
 
     #[test]
@@ -297,17 +370,17 @@ mod tests {
             ("ctrl-z", Action::Suspend),
             ("j", Action::Down),
         ] {
-            assert_eq!(keymap.action(Key::parse(key).expect(key)), Some(action), "{key}");
+            assert_eq!(at(&keymap, key), Some(action), "{key}");
         }
     }
 
     #[test]
     fn an_action_can_be_rebound() {
         let keymap = bind(&[("pause", "P f5"), ("leave", "x")]).expect("no conflict");
-        assert_eq!(keymap.action(Key::char('P')), Some(Action::Pause));
-        assert_eq!(keymap.action(Key::char('p')), None);
-        assert_eq!(keymap.action(Key::char('x')), Some(Action::Leave));
-        assert_eq!(keymap.action(Key::ctrl('c')), Some(Action::Leave), "there is always a way out");
+        assert_eq!(at(&keymap, "P"), Some(Action::Pause));
+        assert_eq!(at(&keymap, "p"), None);
+        assert_eq!(at(&keymap, "x"), Some(Action::Leave));
+        assert_eq!(at(&keymap, "ctrl-c"), Some(Action::Leave), "there is always a way out");
         assert_eq!(keymap.key_of(Action::Pause), "P");
     }
 
@@ -329,6 +402,43 @@ mod tests {
     #[test]
     fn two_actions_can_change_places() {
         let keymap = bind(&[("pause", "o"), ("override", "p")]).expect("no conflict");
-        assert_eq!(keymap.action(Key::char('o')), Some(Action::Pause));
+        assert_eq!(at(&keymap, "o"), Some(Action::Pause));
+    }
+
+    #[test]
+    fn a_key_means_one_thing_on_each_screen() {
+        let keymap = bind(&[]).expect("built in");
+        let w = Key::char('w');
+        assert_eq!(keymap.action(w, Place::Detail), Some(Action::Wake));
+        assert_eq!(keymap.action(w, Place::Log), Some(Action::Who));
+        assert_eq!(keymap.action(w, Place::Review), None);
+        assert!(bind(&[("who", "p"), ("mouse", "t")]).is_ok(), "they never meet");
+        let errors = bind(&[("left", "t")]).expect_err("they meet on the timeline");
+        assert_eq!(errors.len(), 1, "{errors:?}");
+    }
+
+    #[test]
+    fn the_review_is_rebound_by_the_same_table() {
+        let keymap = bind(&[("picture", "v"), ("show_hosts", "f2")]).expect("no conflict");
+        assert_eq!(keymap.action(Key::char('v'), Place::Review), Some(Action::Picture));
+        assert_eq!(keymap.action(Key::char('m'), Place::Review), None);
+        assert_eq!(keymap.action(Key::parse("f2").expect("a key"), Place::Lists), Some(Action::ShowHosts));
+        assert!(keymap.footer(Place::Review).contains(&(String::from("v"), String::from("picture"))));
+    }
+
+    #[test]
+    fn every_action_has_words_wherever_it_works() {
+        let keymap = bind(&[]).expect("built in");
+        for (place, word, _) in Place::ALL {
+            for (group, _) in Group::ALL {
+                let mut shown = keymap.bindings().iter().filter(|one| one.group == group && one.on.contains(&place));
+                // Only the first of a line needs words, so the first of a group does.
+                let first = shown.next().and_then(|binding| binding.help_at(place));
+                assert_ne!(first, Some(""), "{word} {group:?}");
+            }
+            let footer = keymap.footer(place);
+            assert!(footer.last().is_some_and(|(key, _)| key == "?" || place > Place::Log), "{word}: {footer:?}");
+            assert!(footer.iter().any(|(_, words)| words == "help"), "{word} says how to get help");
+        }
     }
 }

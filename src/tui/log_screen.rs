@@ -81,6 +81,12 @@ impl LogScreen {
         self.selected = numbers.get(position).copied().filter(|_| position > 0);
     }
 
+    /// Selects the newest line before `until`; the oldest, if all are later.
+    pub fn select_moment(&mut self, until: Wall, log: &VecDeque<LogLine>) {
+        let at = self.shown(log).position(|(_, line)| line.wall < until);
+        self.select(at.unwrap_or(usize::MAX), log);
+    }
+
     /// Moves the selection by so many lines, older ones downwards.
     pub fn go(&mut self, step: isize, log: &VecDeque<LogLine>) {
         let at = self.selected(log).map_or(0, |(at, _)| at);

@@ -3,14 +3,15 @@
 //! Snapshots carry only rows that changed, so the full table is kept here. Applying a snapshot costs what
 //! changed, never what there is. Bounds: one row a host; [`LOG_MAX`] log lines; [`TICKETS_MAX`] tickets.
 
+mod overlay;
+
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tui_input::Input;
-
 use super::filter::Filter;
 use super::history::History;
+use super::keymap::Place;
 use super::log_screen::LogScreen;
 use super::order::Order;
 use super::plot::Plot;
@@ -19,7 +20,9 @@ use crate::clock::Wall;
 use crate::control::{Command, HostId, Mono};
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
-use crate::watch::{Focus, HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals, UiSettings};
+use crate::watch::{Focus, HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
+
+pub use overlay::{Note, Overlay, Question, Wish};
 
 /// Log lines kept; older ones are in the journal.
 pub const LOG_MAX: usize = LOG_LINES_MAX;
@@ -42,83 +45,16 @@ pub enum Screen {
     Log,
 }
 
-/// What lies over the table, if anything.
-#[derive(Clone, Debug, Default)]
-pub enum Overlay {
-    /// Nothing.
+/// What the keys that move are for, on the screen of hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Part {
+    /// The table.
     #[default]
-    None,
-    /// The keys; typing searches.
-    Help {
-        /// What was typed.
-        search: Input,
-    },
-    /// One line about each simulated host.
-    Legend,
-    /// The override prompt.
-    Override {
-        /// What was typed.
-        input: Input,
-        /// Whom it is for.
-        targets: Vec<HostId>,
-    },
-    /// The command line.
-    Command(super::update::Prompt),
-    /// The filter prompt.
-    Filter {
-        /// What was typed.
-        input: Input,
-    },
-    /// A yes-or-no question; Enter is no.
-    Confirm(Question),
-    /// Leave the crawl?
-    Leave,
-    /// Sort by what; the position in the menu.
-    Sort {
-        /// Row of the menu.
-        at: usize,
-    },
-}
-
-/// What only the screen's thread can do, asked for by a key.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wish {
-    /// Write this screen into the run folder.
-    Print,
-    /// So many frames a second.
-    Fps(u32),
-    /// Another theme, by name or file.
-    Theme(String),
-    /// Listen to the mouse, or do not.
-    Mouse(bool),
-    /// Put this into the terminal's clipboard.
-    Copy(Clean),
-    /// The configuration says this about the screen from now on.
-    Configure(Arc<UiSettings>),
-}
-
-/// A question before a far-reaching act.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Question {
-    /// The question, one line each.
-    pub lines: Vec<Clean>,
-    /// What to do on yes.
-    pub command: Command,
-    /// To whom.
-    pub targets: Vec<HostId>,
-    /// How they were chosen.
-    pub chosen_by: Clean,
-}
-
-/// A word on the footer line.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Note {
-    /// The words.
-    pub text: Clean,
-    /// Since when.
-    pub since: Mono,
-    /// Whether it tells of trouble.
-    pub trouble: bool,
+    Table,
+    /// The host beside it.
+    Side,
+    /// The log below.
+    Log,
 }
 
 /// When settings of the operator end by themselves, soonest first: at most two entries a host.
@@ -200,6 +136,14 @@ pub struct Model {
     pub unseen: usize,
     /// The log takes half of the screen.
     pub log_open: bool,
+    /// What the keys that move are for.
+    pub part: Part,
+    /// Lines of the log below the table that are scrolled away.
+    pub log_top: usize,
+    /// The detail in its full length, so many rows scrolled away; `None` = as much as fits the screen.
+    pub unfolded: Option<usize>,
+    /// The moment of the log's line from which one came to the host: the timeline opens there.
+    pub moment: Option<Wall>,
     /// The view stands still since this moment of the engine.
     pub frozen: Option<Mono>,
     /// Rows that changed while the view stood still: at most one a host.
@@ -343,6 +287,16 @@ impl Model {
         self.cursor.filter(|_| beside || self.screen == Screen::Host)
     }
 
+    /// The screen whose keys are pressed.
+    pub fn place(&self) -> Place {
+        match self.screen {
+            _ if self.plot.is_some() => Place::Timeline,
+            Screen::Hosts => Place::Hosts,
+            Screen::Host => Place::Detail,
+            Screen::Log => Place::Log,
+        }
+    }
+
     /// How many hosts there are.
     pub fn hosts(&self) -> usize {
         (self.totals.counts.hosts as usize).max(self.rows.len())
@@ -467,6 +421,7 @@ impl Model {
     pub fn move_to(&mut self, position: usize) {
         self.at = position;
         self.at_home = position == 0;
+        self.unfolded = self.unfolded.map(|_| 0);
         self.settle_cursor();
     }
 
@@ -477,121 +432,4 @@ impl Model {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tui::sample;
-    use crate::watch::ActAnswer;
-
-    pub(super) fn model() -> Model {
-        let mut model = Model::new(Clean::new("news"), Vec::new(), Mono::ZERO);
-        model.page = 5;
-        model.apply(sample::snapshot(), Mono::ZERO);
-        model.order.sort_now();
-        model.sort_if_due(Mono::ZERO, &*crate::clock::ManualClock::new(Wall(0)));
-        model
-    }
-
-    #[test]
-    fn only_changed_rows_are_needed() {
-        let mut model = model();
-        let mut row = sample::row(3, "api.gazet.test");
-        row.view.queued = 1;
-        let snapshot = Snapshot { changed: vec![row], log: Vec::new(), ..sample::snapshot() };
-        model.apply(snapshot, Mono::ZERO);
-        assert_eq!(model.rows.iter().flatten().count(), 12);
-        assert_eq!(model.latest(HostId(3)).map(|row| row.view.queued), Some(1));
-    }
-
-    #[test]
-    fn wanted_19_a_host_that_no_longer_passes_the_filter_leaves_with_the_next_sort() {
-        let mut model = model();
-        let clock = crate::clock::ManualClock::new(Wall(0));
-        model.set_filter(Filter::parse("queue>10000").expect("valid"), Mono::ZERO);
-        assert_eq!(model.order.shown, [4, 0]);
-        let mut row = sample::row(0, "www.astr.test");
-        row.view.queued = 1;
-        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
-        assert_eq!(model.order.shown, [4, 0], "not under the fingers");
-        model.order.sort_now();
-        model.sort_if_due(Mono::ZERO, &*clock);
-        assert_eq!(model.order.shown, [4]);
-        let mut row = sample::row(1, "data.rive.test");
-        row.view.queued = 20_000;
-        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
-        assert!(model.order.shown.contains(&1), "who passes now joins");
-    }
-
-    #[test]
-    fn the_soonest_end_of_a_pause_and_of_an_override_is_known() {
-        let mut model = model();
-        assert_eq!(model.lapses.next_override(), Some(sample::NOW.after_secs(2_880.0)));
-        let mut paused = |id, seconds: Option<f64>| {
-            let mut row = sample::row(id, "a.test");
-            let until = seconds.map(|seconds| sample::NOW.after_secs(seconds));
-            row.view.pause = seconds.map(|_| crate::control::Pause { since: sample::NOW, until });
-            model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
-            model.lapses.next_pause()
-        };
-        assert_eq!(paused(1, Some(60.0)), Some(sample::NOW.after_secs(60.0)));
-        assert_eq!(paused(2, Some(30.0)), Some(sample::NOW.after_secs(30.0)));
-        assert_eq!(paused(2, None), Some(sample::NOW.after_secs(60.0)), "resumed");
-        assert_eq!(paused(1, None), None);
-    }
-
-    #[test]
-    fn the_selection_is_a_host_not_a_row() {
-        let mut model = model();
-        model.move_to(2);
-        let host = model.cursor;
-        let mut row = model.row_at(2).expect("there").clone();
-        row.view.concern = None;
-        row.view.hold = None;
-        row.view.state = crate::control::HostState::Done;
-        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
-        // The sample's other rows came again, unchanged; the changed one comes last of them.
-        model.order.sort_now();
-        model.sort_if_due(Mono::ZERO, &*crate::clock::ManualClock::new(Wall(0)));
-        assert_eq!(model.cursor, host);
-        assert!((model.top..model.top + model.page).contains(&model.at), "it is on the screen");
-    }
-
-    #[test]
-    fn wanted_19_a_frozen_view_stands_still_and_misses_nothing() {
-        let mut model = model();
-        model.frozen = Some(model.engine_now(Mono::ZERO));
-        let before = model.latest(HostId(0)).map(|row| row.view.queued);
-        let mut row = sample::row(0, "www.astr.test");
-        row.view.queued = 7;
-        model.apply(Snapshot { changed: vec![row], ..sample::snapshot() }, Mono::ZERO);
-        assert_eq!(model.rows[0].as_ref().map(|row| row.view.queued), before, "the table stands still");
-        assert_eq!(model.latest(HostId(0)).map(|row| row.view.queued), Some(7), "an act sees the present");
-        model.thaw();
-        assert_eq!(model.rows[0].as_ref().map(|row| row.view.queued), Some(7));
-    }
-
-    #[test]
-    fn the_log_is_bounded_and_counts_what_is_new() {
-        let mut model = model();
-        assert_eq!(model.unseen, 3);
-        let line = sample::snapshot().log.remove(0);
-        let log = vec![line; LOG_MAX + 5];
-        model.apply(Snapshot { log, changed: Vec::new(), ..sample::snapshot() }, Mono::ZERO);
-        assert_eq!(model.log.len(), LOG_MAX);
-    }
-
-    #[test]
-    fn answers_are_told_on_the_footer() {
-        let mut model = model();
-        let ticket = model.ticket(Command::Reset);
-        let answers = vec![ActAnswer { ticket, changed: 1, text: Clean::new("a.test: reset to 2.00/s") }];
-        model.apply(Snapshot { answers, ..sample::snapshot() }, Mono::ZERO);
-        assert_eq!(model.note.map(|note| note.text.to_string()), Some("a.test: reset to 2.00/s   u undoes".to_owned()));
-    }
-
-    #[test]
-    fn a_silent_engine_is_noticed() {
-        let model = model();
-        assert_eq!(model.silent_for(Mono::from_secs_f64(5.0)), None);
-        assert_eq!(model.silent_for(Mono::from_secs_f64(7.0)), Some(Duration::from_secs(7)));
-    }
-}
+mod tests;

@@ -85,6 +85,18 @@ impl<'a> Brush<'a> {
         }
     }
 
+    /// Copies rows of another buffer, from its row `first` on, as many as fit.
+    pub fn paste(&mut self, from: &Buffer, first: u16) {
+        for y in 0..self.area.height {
+            for x in 0..self.area.width {
+                let cell = from.cell((x, first.saturating_add(y)));
+                if let (Some(cell), Some(place)) = (cell, self.buffer.cell_mut((self.area.x + x, self.area.y + y))) {
+                    *place = cell.clone();
+                }
+            }
+        }
+    }
+
     /// Lays a style over a row, keeping what is written there.
     pub fn style_row(&mut self, y: u16, meaning: Meaning) {
         if y < self.area.height {

@@ -10,6 +10,7 @@ pub mod model;
 pub mod update;
 pub mod view;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +18,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
+use super::filter::Filter;
 use super::input::{self, Input, Steering};
+use super::keymap::{Keymap, KeymapError};
 use super::terminal::{self, Device, Screen, Tty, UI_THREAD};
 use super::theme::{Surroundings, Theme, ThemeError};
 use crate::clock::Clock;
@@ -25,7 +28,7 @@ use crate::config::UiConfig;
 use crate::control::Mono;
 use crate::journal::reader::ReadError;
 use crate::journal::timeline::entry::LogScan;
-use crate::journal::timeline::{Follow, Timeline};
+use crate::journal::timeline::{Follow, Takes, Timeline};
 use crate::text::Clean;
 use model::{LogView, Review};
 use update::Effect;
@@ -50,6 +53,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct ReviewOptions {
     /// Theme and glyphs.
     pub ui: UiConfig,
+    /// The `[keys]` section.
+    pub keys: BTreeMap<String, String>,
     /// The run's folder.
     pub dir: PathBuf,
     /// Another run's folder, to compare with.
@@ -62,6 +67,9 @@ pub enum ReviewScreenError {
     /// The theme cannot be used.
     #[error(transparent)]
     Theme(#[from] ThemeError),
+    /// Keys cannot be bound as configured.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Keys(Vec<KeymapError>),
     /// The terminal cannot be used.
     #[error("the terminal cannot be used; try --summary")]
     Terminal(#[from] io::Error),
@@ -83,11 +91,14 @@ enum Message {
 /// Shows the screen until somebody leaves it. The terminal must be available.
 pub fn run(options: ReviewOptions, clock: Arc<dyn Clock>) -> Result<(), ReviewScreenError> {
     let theme = Theme::load(&options.ui.theme, options.ui.glyphs, Surroundings::read())?;
+    let keymap = Keymap::with_overrides(&options.keys).map_err(ReviewScreenError::Keys)?;
     crossterm::style::force_color_output(true);
     terminal::install_panic_hook();
-    let mut app = App::new(Tty::open(None)?, options, theme, clock)?;
+    let mut app = App::new(Tty::open(None)?, options, (keymap, theme), clock)?;
     let (inbox, messages) = sync_channel(INBOX_MAX);
     app.inbox = Some(inbox.clone());
+    app.screen.listen_to_mouse(app.options.ui.mouse)?;
+    app.model.mouse = app.options.ui.mouse;
     let steering = Arc::new(Steering::default());
     let (wake_reader, mut wake) = input::wake_pipe()?;
     app.screen.enter()?;
@@ -133,10 +144,13 @@ struct App<D: Device> {
     screen: Screen<D>,
     model: Review,
     options: ReviewOptions,
+    keymap: Keymap,
     theme: Theme,
     clock: Arc<dyn Clock>,
     inbox: Option<SyncSender<Message>>,
     follow: Follow,
+    /// The run with all its hosts, and how far it was read, while only some are counted.
+    whole: Option<(Follow, Timeline)>,
     other: Option<Follow>,
     scan: Option<LogScan>,
     drawn_at: Option<Mono>,
@@ -146,7 +160,12 @@ struct App<D: Device> {
 }
 
 impl<D: Device> App<D> {
-    fn new(device: D, options: ReviewOptions, theme: Theme, clock: Arc<dyn Clock>) -> Result<Self, ReviewScreenError> {
+    fn new(
+        device: D,
+        options: ReviewOptions,
+        (keymap, theme): (Keymap, Theme),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ReviewScreenError> {
         let follow = Follow::open(&options.dir)?;
         let other = options.other.as_deref().map(Follow::open).transpose()?;
         let model = Review::new(&options.dir, options.other.as_deref());
@@ -158,10 +177,12 @@ impl<D: Device> App<D> {
             screen,
             model,
             options,
+            keymap,
             theme,
             clock,
             inbox,
             follow,
+            whole: None,
             other,
             scan,
             drawn_at,
@@ -219,7 +240,7 @@ impl<D: Device> App<D> {
         let now = self.clock.now();
         match message {
             Message::Input(Input::Key(key)) => {
-                for effect in update::key(&mut self.model, key, now) {
+                for effect in update::key(&mut self.model, key, &self.keymap, now) {
                     if self.act(effect) {
                         return true;
                     }
@@ -237,16 +258,11 @@ impl<D: Device> App<D> {
         match effect {
             Effect::Leave => return true,
             Effect::Redraw => self.screen.forget(),
-            Effect::Read(filter) => match Follow::open(&self.options.dir) {
-                Ok(follow) => {
-                    self.follow = follow;
-                    let takes = (!filter.is_empty()).then(|| {
-                        Box::new(move |name: &str| filter.takes_name(name)) as crate::journal::timeline::Takes
-                    });
-                    self.model.start_again(Timeline::new(&self.options.dir, takes));
-                }
-                Err(error) => self.model.trouble = Some(Clean::new(error.to_string())),
-            },
+            Effect::Read(filter) => self.read_again(filter),
+            Effect::Mouse(on) => {
+                // A terminal that does not take it shows nothing else either.
+                let _ = self.screen.listen_to_mouse(on);
+            }
             Effect::Log(from) => match LogScan::open(&self.options.dir, from) {
                 Ok(scan) => self.scan = Some(scan),
                 Err(error) => self.model.trouble = Some(Clean::new(error.to_string())),
@@ -263,6 +279,30 @@ impl<D: Device> App<D> {
             }
         }
         false
+    }
+
+    /// Counts the hosts that pass `filter`, from the journal's beginning. What was read of all hosts is kept
+    /// meanwhile: dropping the filter costs nothing.
+    fn read_again(&mut self, filter: Filter) {
+        let (follow, timeline) = match self.whole.take() {
+            Some(whole) if filter.is_empty() => whole,
+            kept => match Follow::open(&self.options.dir) {
+                Ok(follow) => {
+                    self.whole = kept;
+                    let takes = Box::new(move |name: &str| filter.takes_name(name)) as Takes;
+                    (follow, Timeline::new(&self.options.dir, Some(takes)))
+                }
+                Err(error) => {
+                    (self.whole, self.model.trouble) = (kept, Some(Clean::new(error.to_string())));
+                    return;
+                }
+            },
+        };
+        let follow = std::mem::replace(&mut self.follow, follow);
+        let timeline = self.model.start_again(timeline);
+        if !timeline.is_filtered() {
+            self.whole = Some((follow, timeline));
+        }
     }
 
     /// Reads a piece of the journal, if there is something to read.
@@ -320,8 +360,8 @@ impl<D: Device> App<D> {
         if self.urgent || self.dirty {
             self.model.refresh();
         }
-        let (model, theme) = (&self.model, &self.theme);
-        self.screen.draw(model.size, |buffer| view::draw(model, theme, buffer))?;
+        let (model, keymap, theme) = (&self.model, &self.keymap, &self.theme);
+        self.screen.draw(model.size, |buffer| view::draw(model, keymap, theme, buffer))?;
         self.drawn_at = Some(now);
         (self.dirty, self.urgent) = (false, false);
         Ok(())

@@ -538,6 +538,10 @@ impl<D: Device> Ui<D> {
             // Asked again with the next frame.
             self.model.focus_asked = None;
         }
+        if let Some(at) = self.model.unfolded {
+            let scene = Scene { model: &self.model, keymap: &self.keymap, theme: &self.theme, now };
+            self.model.unfolded = Some(at.min(view::rows_to_scroll(&scene)));
+        }
         if std::mem::take(&mut self.model.from_scratch) {
             self.screen.forget();
         }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::clock::Wall;
 use crate::control::{
-    Code, CodeCount, Concern, ConcernKind, Evidence, FailureCode, Hold, HoldReason, HostCounts, HostId, HostState,
-    HostView, Limiting, Mono, Original, Outcome, Override, Pause, Trend, Who,
+    Code, CodeCount, Concern, ConcernKind, EndpointView, Evidence, FailureCode, Hold, HoldReason, HostCounts, HostId,
+    HostState, HostView, Limiting, Mono, Original, Outcome, Override, Pause, Trend, Who,
 };
 use crate::journal::timeline::bins::{self, Bins, Key, Mark};
 use crate::text::Clean;
-use crate::watch::{Focus, HostRow, LogLine, Phase, Recent, Snapshot, Totals};
+use crate::watch::{Focus, HostRow, LogLine, Phase, Recent, RobotsGroup, RobotsState, RobotsView, Snapshot, Totals};
 
 /// The engine's time in the sample.
 pub const NOW: Mono = Mono::from_nanos(114_130_000_000_000);
@@ -125,6 +125,9 @@ pub fn hosts() -> Vec<HostRow> {
         (v.state, v.limiting, v.queued, v.in_flight) = (HostState::Done, Limiting::NothingQueued, 0, 0);
         v.eta = Some(Duration::ZERO);
     });
+    if let Some(row) = rows.get_mut(3) {
+        row.endpoints = Arc::new([Clean::new("/api/v2/list"), Clean::new("/search")]);
+    }
     rows
 }
 
@@ -179,7 +182,20 @@ pub fn focus() -> Focus {
         request(10, 429, "/api/v2/list?page=88", 182),
         decision(10, Who::Server, "hold 120 s  Retry-After 120"),
     ];
-    Focus { host: HostId(3), recent }
+    let endpoint = |rate: f64, tokens, queued| EndpointView {
+        as_of: NOW,
+        tokens,
+        original: Original { rate: 1.0, capacity: 5.0 },
+        adaptive: Original { rate, capacity: 5.0 },
+        queued,
+    };
+    let robots = vec![RobotsView {
+        authority: Clean::new("https://api.gazet.test"),
+        state: RobotsState::Known { until: NOW.after_secs(75_600.0) },
+        copy: Some((ago(10_800), RobotsGroup::Everybody, 14)),
+    }];
+    let endpoints = vec![endpoint(0.5, 1.5, 3_906), endpoint(1.0, 5.0, 12)];
+    Focus { host: HostId(3), recent, endpoints, robots: Some(robots), denied: 64 }
 }
 
 /// A snapshot of [`hosts`] with log lines and totals.

@@ -6,6 +6,7 @@ use crate::control::{ConcernKind, HoldReason, HostState, HostView, Limiting, Mon
 
 use super::format::{age, countdown, rate, span};
 use super::why::outcome_words;
+use crate::watch::{RobotsGroup, RobotsState, RobotsView};
 
 /// The state in capitals, and what comes next because of what.
 pub fn state(view: &HostView, now: Mono) -> (&'static str, String) {
@@ -135,6 +136,49 @@ pub fn controller(view: &HostView) -> String {
     format!("learned {percent:.0}% of the original, {trend}; {refusals}")
 }
 
+/// Which of two authorities' robots.txt calls for attention: the lower one.
+pub fn urgency(robots: &RobotsView) -> u8 {
+    match robots.state {
+        RobotsState::Failed { tries: 1.., .. } => 0,
+        RobotsState::Refused { .. } => 1,
+        RobotsState::InFlight { .. } => 2,
+        RobotsState::Known { .. } => 3,
+        RobotsState::Failed { .. } => 4,
+    }
+}
+
+/// Which rules of robots.txt apply, and how it was come by.
+pub fn robots(robots: &RobotsView, now: Mono) -> String {
+    let rules = |count: usize| if count == 1 { String::from("1 rule") } else { format!("{count} rules") };
+    let copy = robots.copy.map(|(fetched, group, count)| {
+        let group = match group {
+            RobotsGroup::Us => format!("a group for us, {}", rules(count)),
+            RobotsGroup::Everybody => format!("the group for all, {}", rules(count)),
+            RobotsGroup::Nobody => String::from("no group for us: nothing is forbidden"),
+        };
+        (group, age(now.since(fetched)))
+    });
+    match (robots.state, copy) {
+        (RobotsState::InFlight { hops: 0 }, _) => String::from("on its way"),
+        (RobotsState::InFlight { hops }, _) => format!("on its way, redirected {hops} times"),
+        (RobotsState::Known { until }, Some((group, old))) => {
+            format!("{group}; fetched {old} ago, again in {}", age(until.since(now)))
+        }
+        (RobotsState::Known { until }, None) => format!("known, asked for again in {}", age(until.since(now))),
+        (RobotsState::Failed { tries: 0, .. }, _) => String::from("asked for with the next request"),
+        (RobotsState::Failed { until, tries }, copy) => {
+            let meanwhile = match copy {
+                Some((group, old)) => format!("the copy of {old} ago stays in use ({group})"),
+                None => String::from("everything is forbidden meanwhile"),
+            };
+            format!("unreachable, {tries} tries, the next in {}; {meanwhile}", age(until.since(now)))
+        }
+        (RobotsState::Refused { until }, _) => {
+            format!("its address is refused; asked for again in {}", age(until.since(now)))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +223,44 @@ mod tests {
         assert_eq!(bucket(&view, NOW), "fills, but no token is spent until the hold ends");
         (view.hold, view.tokens, view.effective) = (None, 0.0, Original { rate: 0.0, capacity: 1.0 });
         assert_eq!(bucket(&view, NOW.after(Duration::from_secs(9))), "empty, and nothing fills it: the rate is 0");
+    }
+
+    #[test]
+    fn robots_txt_is_told_in_every_state() {
+        let said = |state, copy| {
+            let one = RobotsView { authority: crate::text::Clean::new("https://a.test"), state, copy };
+            robots(&one, NOW)
+        };
+        let until = NOW.after_secs(120.0);
+        let copy = |group, count| Some((NOW.before(Duration::from_secs(7_200)), group, count));
+        for (state, copy, words) in [
+            (RobotsState::InFlight { hops: 0 }, None, "on its way"),
+            (RobotsState::InFlight { hops: 2 }, None, "on its way, redirected 2 times"),
+            (
+                RobotsState::Known { until },
+                copy(RobotsGroup::Us, 1),
+                "a group for us, 1 rule; fetched 2 h ago, again in 2m",
+            ),
+            (
+                RobotsState::Known { until },
+                copy(RobotsGroup::Nobody, 0),
+                "no group for us: nothing is forbidden; fetched 2 h ago, again in 2m",
+            ),
+            (
+                RobotsState::Failed { until, tries: 3 },
+                None,
+                "unreachable, 3 tries, the next in 2m; everything is forbidden meanwhile",
+            ),
+            (
+                RobotsState::Failed { until, tries: 3 },
+                copy(RobotsGroup::Everybody, 2),
+                "unreachable, 3 tries, the next in 2m; the copy of 2 h ago stays in use (the group for all, 2 rules)",
+            ),
+            (RobotsState::Failed { until, tries: 0 }, None, "asked for with the next request"),
+            (RobotsState::Refused { until }, None, "its address is refused; asked for again in 2m"),
+        ] {
+            assert_eq!(said(state, copy), words);
+        }
     }
 
     #[test]

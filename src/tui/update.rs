@@ -3,22 +3,26 @@
 mod command;
 mod in_log;
 mod mouse;
+mod prompts;
+mod scroll;
 
 use std::time::Duration;
 
-use tui_input::{Input, InputRequest};
+use tui_input::Input;
 
 use super::filter::Filter;
 use super::key::{Key, KeyCode};
-use super::keymap::{Action, Keymap};
+use super::keymap::{Action, Keymap, Place};
 use super::live;
-use super::model::{Model, Overlay, Question, Screen, Wish};
+use super::model::{Model, Overlay, Part, Question, Screen, Wish};
 use super::order::SortKey;
 use crate::control::{Amount, Command, ConcernKind, HostId, Lifetime, Mono, OverrideSpec, WakeEven};
 use crate::text::Clean;
 use crate::watch::{Phase, Request};
 
 pub use command::{Prompt, preview};
+pub(super) use prompts::edit;
+use prompts::{closes, in_confirm, in_filter, in_help, in_leave, in_override, in_sort};
 
 /// More hosts than this are asked about before anything is done to them.
 pub const CONFIRM_ABOVE: usize = 25;
@@ -37,19 +41,22 @@ pub fn key(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) -> Vec<Reque
     }
     // These two work in prompts as well, unless they were bound to a key that types.
     let types = matches!(key.code, KeyCode::Char(_)) && !key.ctrl && !key.alt;
-    match keymap.action(key) {
+    let place = model.place();
+    match keymap.action(key, place) {
         Some(action @ (Action::Redraw | Action::Suspend)) if !types => return act(model, action, now),
         _ => {}
     }
     match std::mem::take(&mut model.overlay) {
-        Overlay::None if model.plot.is_some() => live::key(model, key, keymap, now),
-        Overlay::None => match keymap.action(key) {
+        Overlay::None => match keymap.action(key, place) {
             Some(action) => act(model, action, now),
-            None => Vec::new(),
+            None => {
+                elsewhere(model, key, keymap, now);
+                Vec::new()
+            }
         },
         Overlay::Help { search } => in_help(model, search, key, keymap),
         Overlay::Legend => {
-            if !closes(key) && keymap.action(key) != Some(Action::Legend) && key.code != KeyCode::Enter {
+            if !closes(key) && keymap.action(key, place) != Some(Action::Legend) && key.code != KeyCode::Enter {
                 model.overlay = Overlay::Legend;
             }
             Vec::new()
@@ -77,11 +84,14 @@ pub fn interrupt(model: &mut Model, now: Mono) -> Vec<Request> {
     leave(model, now)
 }
 
-/// Does what a key of the hosts screen asks for.
+/// Does what a key asks for.
 pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
-    if model.screen == Screen::Log
-        && let Some(requests) = in_log::act(model, action, now)
-    {
+    let here = match model.place() {
+        Place::Timeline => live::act(model, action, now),
+        Place::Log => in_log::act(model, action, now),
+        _ => scroll::act(model, action),
+    };
+    if let Some(requests) = here {
         return requests;
     }
     let last = model.order.shown.len().saturating_sub(1);
@@ -168,6 +178,7 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
             model.unseen = 0;
         }
         Action::Timeline => return live::toggle(model),
+        Action::Focus => scroll::next_part(model, now),
         Action::Legend => {
             if model.legend.is_empty() {
                 model.say("nothing is told about these hosts; a demo has a line for each", now);
@@ -180,8 +191,39 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
         Action::Redraw => model.from_scratch = true,
         Action::Suspend => why_no_suspend(model, now),
         Action::Leave => return leave(model, now),
+        // These are for the log, the timeline and the review alone.
+        Action::Who
+        | Action::Left
+        | Action::Right
+        | Action::FarLeft
+        | Action::FarRight
+        | Action::ZoomIn
+        | Action::ZoomOut
+        | Action::ZoomAll
+        | Action::Picture
+        | Action::ShowTimeline
+        | Action::ShowHosts
+        | Action::ShowDecisions
+        | Action::ShowActs
+        | Action::ShowExport
+        | Action::ShowCompare
+        | Action::NextTab
+        | Action::PrevTab
+        | Action::Mouse => {}
     }
     Vec::new()
+}
+
+/// A key that means nothing here, but something on the table: says so.
+fn elsewhere(model: &mut Model, key: Key, keymap: &Keymap, now: Mono) {
+    if keymap.action(key, Place::Hosts).is_none() {
+        return;
+    }
+    match model.place() {
+        Place::Log => model.say("acts are for hosts: enter goes to the host of this line", now),
+        Place::Timeline => model.say("that acts on hosts: esc goes back to them", now),
+        _ => {}
+    }
 }
 
 /// Shows another screen. The log counts as looked at when it is left.
@@ -192,6 +234,9 @@ fn show(model: &mut Model, screen: Screen, now: Mono) {
     }
     if screen == Screen::Log {
         model.unseen = 0;
+    }
+    if screen != model.screen {
+        (model.unfolded, model.moment, model.part) = (None, None, Part::Table);
     }
     model.screen = screen;
 }
@@ -204,7 +249,11 @@ fn why_no_suspend(model: &mut Model, now: Mono) {
 /// Esc: what lies over the table is closed already; back from another screen, else drops the filter, then
 /// the marks.
 fn back(model: &mut Model, now: Mono) {
-    if model.screen != Screen::Hosts {
+    if model.unfolded.is_some() {
+        model.unfolded = None;
+    } else if model.part != Part::Table {
+        (model.part, model.log_top) = (Part::Table, 0);
+    } else if model.screen != Screen::Hosts {
         show(model, Screen::Hosts, now);
     } else if !model.filter.is_empty() {
         model.set_filter(Filter::default(), now);
@@ -366,175 +415,6 @@ fn find_alert(model: &mut Model, positions: impl Iterator<Item = usize>, now: Mo
         Some(position) => model.move_to(position),
         None => model.say("no other host needs you", now),
     }
-}
-
-/// Keys that close an overlay.
-fn closes(key: Key) -> bool {
-    key.code == KeyCode::Esc || key == Key::char('q')
-}
-
-/// Help: typing searches, Esc drops the search, then closes.
-fn in_help(model: &mut Model, mut search: Input, key: Key, keymap: &Keymap) -> Vec<Request> {
-    let empty = search.value().is_empty();
-    let close = match key.code {
-        KeyCode::Esc if !empty => {
-            search = Input::default();
-            false
-        }
-        KeyCode::Esc | KeyCode::Enter => true,
-        _ if empty && keymap.action(key) == Some(Action::Help) => true,
-        _ if empty && key == Key::char('q') => true,
-        _ => {
-            edit(&mut search, key);
-            false
-        }
-    };
-    if !close {
-        model.overlay = Overlay::Help { search };
-    }
-    Vec::new()
-}
-
-/// The override prompt: Enter does nothing while the text is no override.
-fn in_override(model: &mut Model, mut input: Input, targets: Vec<HostId>, key: Key, now: Mono) -> Vec<Request> {
-    match key.code {
-        KeyCode::Esc => return Vec::new(),
-        KeyCode::Enter => {}
-        _ => edit(&mut input, key),
-    }
-    let spec = super::spec::parse(input.value(), model.wall(now));
-    let (KeyCode::Enter, Ok(spec)) = (key.code, spec) else {
-        model.overlay = Overlay::Override { input, targets };
-        return Vec::new();
-    };
-    let (marked, chosen_by) = model.targets();
-    let chosen_by = if marked == targets { chosen_by } else { named(model, &targets) };
-    let words = format!("override {}", input.value().trim());
-    on_targets(model, Command::Override(spec), &words, targets, chosen_by, now)
-}
-
-/// The filter prompt filters as one types; the last valid filter stays on an error.
-fn in_filter(model: &mut Model, mut input: Input, key: Key, now: Mono) -> Vec<Request> {
-    if model.screen == Screen::Log {
-        return in_log::in_filter(model, input, key);
-    }
-    match key.code {
-        KeyCode::Esc => {
-            model.filter_error = None;
-            model.set_filter(Filter::default(), now);
-            return Vec::new();
-        }
-        KeyCode::Enter => {
-            if model.filter_error.is_some() {
-                model.overlay = Overlay::Filter { input };
-            } else if input.value().is_empty() {
-                // An empty prompt means: no filter.
-                model.set_filter(Filter::default(), now);
-            }
-            return Vec::new();
-        }
-        _ => {}
-    }
-    let before = input.value().to_owned();
-    edit(&mut input, key);
-    if input.value() != before {
-        match Filter::parse(input.value()) {
-            Ok(filter) => {
-                model.filter_error = None;
-                model.set_filter(filter, now);
-            }
-            Err(error) => model.filter_error = Some(Clean::new(error.to_string())),
-        }
-    }
-    model.overlay = Overlay::Filter { input };
-    Vec::new()
-}
-
-/// A question: `y` is yes; Enter, Esc, n and q are no; anything else leaves it open.
-fn in_confirm(model: &mut Model, question: Question, key: Key, now: Mono) -> Vec<Request> {
-    match key.code {
-        KeyCode::Char('y' | 'Y') if !key.ctrl && !key.alt => {
-            vec![request(model, question.command, question.targets, question.chosen_by)]
-        }
-        KeyCode::Enter | KeyCode::Esc | KeyCode::Char('n' | 'N' | 'q') => {
-            model.say("cancelled, nothing was changed", now);
-            Vec::new()
-        }
-        _ => {
-            model.overlay = Overlay::Confirm(question);
-            Vec::new()
-        }
-    }
-}
-
-/// The dialog before leaving.
-fn in_leave(model: &mut Model, key: Key, now: Mono) -> Vec<Request> {
-    match key.code {
-        KeyCode::Char('d' | 'D') if !key.ctrl && !key.alt => drain(model, now),
-        KeyCode::Char('n' | 'N') if !key.ctrl && !key.alt => {
-            model.drain_asked = true;
-            model.say("stopping now: what is in flight is requeued", now);
-            vec![Request::Stop]
-        }
-        KeyCode::Esc | KeyCode::Enter | KeyCode::Char('c' | 'C' | 'q') => Vec::new(),
-        _ => {
-            model.overlay = Overlay::Leave;
-            Vec::new()
-        }
-    }
-}
-
-/// The menu of sort keys.
-fn in_sort(model: &mut Model, at: usize, key: Key, now: Mono) -> Vec<Request> {
-    let last = SortKey::ALL.len() - 1;
-    let chosen = match key.code {
-        KeyCode::Esc | KeyCode::Char('q') => return Vec::new(),
-        KeyCode::Up | KeyCode::Char('k') => {
-            model.overlay = Overlay::Sort { at: at.checked_sub(1).unwrap_or(last) };
-            return Vec::new();
-        }
-        KeyCode::Down | KeyCode::Char('j' | 's') => {
-            model.overlay = Overlay::Sort { at: if at >= last { 0 } else { at + 1 } };
-            return Vec::new();
-        }
-        KeyCode::Enter => SortKey::ALL.get(at).copied(),
-        KeyCode::Char(digit) => {
-            digit.to_digit(10).and_then(|n| n.checked_sub(1)).and_then(|n| SortKey::ALL.get(n as usize)).copied()
-        }
-        _ => None,
-    };
-    match chosen {
-        Some(by) => {
-            model.order.reversed = false;
-            model.order.change(by, &model.rows);
-            model.at_home = model.at == 0;
-            model.say(format!("sorted by {}", by.as_str()), now);
-        }
-        None => model.overlay = Overlay::Sort { at },
-    }
-    Vec::new()
-}
-
-/// Edits a line. Control characters never get in; at most [`PROMPT_MAX`] characters.
-pub(super) fn edit(input: &mut Input, key: Key) {
-    let request = match (key.code, key.ctrl, key.alt) {
-        (KeyCode::Char(c), false, false) if !c.is_control() && input.value().chars().count() < PROMPT_MAX => {
-            InputRequest::InsertChar(c)
-        }
-        (KeyCode::Backspace, _, false) | (KeyCode::Char('h'), true, false) => InputRequest::DeletePrevChar,
-        (KeyCode::Delete, _, _) => InputRequest::DeleteNextChar,
-        (KeyCode::Left, true, _) => InputRequest::GoToPrevWord,
-        (KeyCode::Right, true, _) => InputRequest::GoToNextWord,
-        (KeyCode::Left, ..) => InputRequest::GoToPrevChar,
-        (KeyCode::Right, ..) => InputRequest::GoToNextChar,
-        (KeyCode::Home, ..) | (KeyCode::Char('a'), true, false) => InputRequest::GoToStart,
-        (KeyCode::End, ..) | (KeyCode::Char('e'), true, false) => InputRequest::GoToEnd,
-        (KeyCode::Char('w'), true, false) | (KeyCode::Backspace, _, true) => InputRequest::DeletePrevWord,
-        (KeyCode::Char('u'), true, false) => InputRequest::DeleteFromStart,
-        (KeyCode::Char('k'), true, false) => InputRequest::DeleteTillEnd,
-        _ => return,
-    };
-    input.handle(request);
 }
 
 /// The request that makes the engine look at the host shown closely, if it does not yet.

@@ -15,6 +15,8 @@ mod too_small;
 
 use ratatui::buffer::Buffer;
 
+pub(super) use self::footer::keys as footer_keys;
+pub(super) use self::help::draw as draw_help;
 pub(super) use self::prompt::with_caret;
 use super::keymap::Keymap;
 use super::live;
@@ -148,13 +150,27 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     let mut middle = brush.part(0, 1, width, area.height.saturating_sub(1 + foot));
     match &scene.model.overlay {
         Overlay::None | Overlay::Filter { .. } | Overlay::Command(_) => {}
-        Overlay::Help { search } => help::draw(scene, &mut middle, search),
+        Overlay::Help { search } => help::draw(scene.keymap, scene.model.place(), &mut middle, search),
         Overlay::Legend => help::legend(scene, &mut middle),
         Overlay::Override { input, targets } => prompt::draw(scene, &mut middle, input, targets),
         Overlay::Confirm(question) => confirm::draw(&mut middle, question),
         Overlay::Leave => leave::draw(scene, &mut middle),
         Overlay::Sort { at } => confirm::sort_menu(&mut middle, *at),
     }
+}
+
+/// Rows of the unfolded detail that do not fit the screen.
+pub fn rows_to_scroll(scene: &Scene<'_>) -> usize {
+    let (width, height) = scene.model.size;
+    let layout = Layout::of((width, height), scene.model.log_open);
+    // Its title takes a row, and the footer.
+    let room = match scene.model.screen {
+        Screen::Host => (width, height.saturating_sub(header_rows_of_others(height, layout) + 2)),
+        Screen::Hosts | Screen::Log => {
+            ((width - table_width(width)).saturating_sub(1), layout.heading.saturating_add(layout.table))
+        }
+    };
+    detail::rows_to_scroll(scene, room)
 }
 
 /// Rows of the header on the screens without a table: on low ones the state and the counts are enough.
@@ -191,5 +207,9 @@ pub fn text_of(buffer: &Buffer) -> String {
     out
 }
 
+#[cfg(test)]
+mod dump;
+#[cfg(test)]
+pub(super) use dump::dump;
 #[cfg(test)]
 mod tests;

@@ -33,9 +33,11 @@ fn mission_is_refused_the_same_share_on_any_bucket() {
     for (rate, burst) in [(0.5, 2.0), (2.0, 10.0), (2.0, 100.0), (5.0, 10.0), (8.0, 40.0)] {
         let report = run(&bucket(rate, burst, 5.0 * rate, 6.0), &MISSION, 1);
         let share = report.refused as f64 / report.requests as f64;
-        assert!((share / expected - 1.0).abs() < 0.04, "{rate}/s, burst {burst}: {share}");
-        // With hardly any burst to smooth over, the rate itself is lost as well.
-        assert!((report.goodput - 0.985).abs() < 0.015 || burst < 5.0, "{rate}/s, burst {burst}: {report:?}");
+        // A bucket of two tokens refuses some that only came too close together.
+        let noise = if burst < 5.0 { 0.03 } else { 0.006 };
+        assert!((share / expected - 1.0).abs() < noise, "{rate}/s, burst {burst}: {share}");
+        let saved = burst / (rate * 6.0 * 3_600.0);
+        assert!(burst < 5.0 || (0.97..=1.0).contains(&(report.goodput - saved)), "{rate}/s, burst {burst}: {report:?}");
     }
 }
 

@@ -101,6 +101,11 @@ impl Engine {
         }
         let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
         let domains = self.scope.forgive(|domain| regex.is_match(domain));
+        for host in domains.iter().flatten() {
+            self.traps.settle(*host);
+            self.tell_held_back(*host);
+        }
+        let domains = domains.len();
         let freed = self.traps.allow(regex);
         let count = freed.len();
         for parked in freed {

@@ -22,6 +22,15 @@ const NESTING_MAX: u32 = 3;
 /// Lanes of hosts that one page leads to and that are told to the controller at once.
 const LANES_MAX: usize = 256;
 
+/// What a URL that was found would be.
+#[derive(Clone, Copy)]
+enum As {
+    /// A page, on one with this run.
+    Page { depth: u32, run: u16 },
+    /// A sitemap, so many indexes deep.
+    Sitemap { depth: u32 },
+}
+
 /// What a redirect means where links are followed.
 pub(super) enum Hop {
     /// It is followed for the URL's own answer.
@@ -57,11 +66,9 @@ impl Engine {
         let run = if of_sitemap { 0 } else { job.run };
         let mut touched = Vec::new();
         for Link { url, fingerprint } in links {
-            if !self.scope.takes(&url) || self.excluded.iter().any(|pattern| pattern.is_match(url.as_str())) {
-                continue;
-            }
-            let job = Job { depth, run, ..Job::page(&url, self.now) };
-            if let Some(lane) = self.enter(&url, fingerprint, job) {
+            if self.scope.takes(&url)
+                && let Some(lane) = self.enter(&url, fingerprint, As::Page { depth, run }, Some(host))
+            {
                 self.touch(&mut touched, lane);
             }
         }
@@ -69,7 +76,7 @@ impl Engine {
         if !sitemaps.is_empty() && depth > NESTING_MAX {
             self.odd(host, &job.url, &format!("sitemap indexes more than {NESTING_MAX} deep are not read"));
         } else {
-            self.discover_sitemaps(sitemaps, depth, &mut touched);
+            self.discover_sitemaps(sitemaps, depth, Some(host), &mut touched);
         }
         for (host, lane) in touched {
             self.sync(host, lane);
@@ -91,24 +98,29 @@ impl Engine {
         let addresses = written.iter().filter_map(|text| absolute(text).ok());
         let links = addresses.map(|address| Link { fingerprint: fingerprint(&address.url), url: address.url });
         let mut touched = Vec::new();
-        self.discover_sitemaps(links.collect(), 0, &mut touched);
+        self.discover_sitemaps(links.collect(), 0, None, &mut touched);
         for (host, lane) in touched {
             self.sync(host, lane);
         }
     }
 
     /// A sitemap lies where the site says, on another host too; that each is read once ends every circle.
-    fn discover_sitemaps(&mut self, sitemaps: Vec<Link>, depth: u32, touched: &mut Vec<(HostId, Lane)>) {
+    fn discover_sitemaps(
+        &mut self,
+        sitemaps: Vec<Link>,
+        depth: u32,
+        on: Option<HostId>,
+        touched: &mut Vec<(HostId, Lane)>,
+    ) {
         for Link { url, fingerprint } in sitemaps {
-            let job = Job::sitemap(&url, depth, self.now);
-            if let Some(lane) = self.enter(&url, fingerprint, job) {
+            if let Some(lane) = self.enter(&url, fingerprint, As::Sitemap { depth }, on) {
                 self.touch(touched, lane);
             }
         }
     }
 
-    /// A URL that was found enters the frontier, if it is new. The run of `job` is that of its page.
-    fn enter(&mut self, url: &Url, fingerprint: u128, mut job: Job) -> Option<(HostId, Lane)> {
+    /// A URL that was found on a page of `on` enters the frontier, if it is new.
+    fn enter(&mut self, url: &Url, fingerprint: u128, found: As, on: Option<HostId>) -> Option<(HostId, Lane)> {
         if !self.frontier.has_room() {
             self.crowded();
             return None;
@@ -122,21 +134,29 @@ impl Engine {
                 return None;
             }
         }
-        let Some(host) = self.found_host(url) else {
+        // The configuration may have changed since the page was asked for.
+        if self.excluded_by(url).is_some() {
+            return None;
+        }
+        let Some(host) = self.found_host(url, on) else {
             if !self.hosts.has_room() {
-                let id = self.frontier.enter(fingerprint, None, &job);
+                let id = self.frontier.enter(fingerprint, None, &Job::page(url, self.now));
                 self.skip(id, None, url.as_str(), "too many hosts");
             }
             return None;
         };
         if self.is_spent(host) {
-            let id = self.frontier.enter(fingerprint, Some(host), &job);
+            let id = self.frontier.enter(fingerprint, Some(host), &Job::page(url, self.now));
             self.skip(id, Some(host), url.as_str(), super::SPENT);
             return None;
         }
-        if job.kind() != RequestKind::Sitemap {
-            job.run = self.enters_with(url, host, &job)?;
-        }
+        let job = match found {
+            As::Page { depth, run } => {
+                let run = self.enters_with(Candidate { url, host, run, depth })?;
+                Job { depth, run, ..Job::page(url, self.now) }
+            }
+            As::Sitemap { depth } => Job::sitemap(url, depth, self.now),
+        };
         self.hosts.note_scheme(host, url);
         let lane = self.hosts.lane(host, url, &self.config);
         let id = self.frontier.enter(fingerprint, Some(host), &job);
@@ -145,8 +165,8 @@ impl Engine {
     }
 
     /// The run of a URL; `None` if it looks like one of a trap: then it waits for the operator.
-    fn enters_with(&mut self, url: &Url, host: HostId, job: &Job) -> Option<u16> {
-        let candidate = Candidate { url, host, run: job.run, depth: job.depth };
+    fn enters_with(&mut self, candidate: Candidate<'_>) -> Option<u16> {
+        let Candidate { url, host, .. } = candidate;
         let suspicion = match self.traps.judge(candidate) {
             Verdict::Enters(run) => return Some(run),
             Verdict::Held(suspicion) => suspicion,
@@ -202,11 +222,18 @@ impl Engine {
     }
 
     /// The host of a link, made known if its domain has room for one more.
-    fn found_host(&mut self, url: &Url) -> Option<HostId> {
+    fn found_host(&mut self, url: &Url, on: Option<HostId>) -> Option<HostId> {
         if let Some(host) = self.hosts.find(url) {
             return Some(host);
         }
-        if let NewHost::TooMany { domain, refused } = self.scope.meet(url) {
+        // Domains are counted as long as their hosts can be known: that bounds them.
+        if !self.hosts.is_full()
+            && let NewHost::TooMany { domain, refused } = self.scope.meet(url, on)
+        {
+            if let Some(on) = on {
+                self.traps.lead_too_far(on);
+                self.tell_held_back(on);
+            }
             if refused == 1 {
                 let most = crate::crawl::scope::HOSTS_PER_DOMAIN;
                 let why = format!(
@@ -239,7 +266,7 @@ impl Engine {
         // Back to where it was, with a cookie perhaps: the chain's own affair.
         let goes_on = hop.has_seen(fingerprint) || self.frontier.admit(fingerprint) == Admission::New;
         // A host that only redirects lead to is one that links lead to.
-        if goes_on && self.found_host(target).is_some() { Hop::Follow } else { Hop::Enough }
+        if goes_on && self.found_host(target, self.hosts.find(from)).is_some() { Hop::Follow } else { Hop::Enough }
     }
 
     /// There is no room for what is found: said once as long as it lasts.

@@ -134,6 +134,7 @@ impl Engine {
                 Decision::Deny { line, rule } => {
                     let why = format!("robots_denied: robots.txt line {line}: {rule}");
                     self.skip(job.id, Some(host), job.root(), &why);
+                    self.recently.deny(host);
                 }
                 Decision::Fetch(robots_url) => {
                     self.frontier.push_front(host, lane, job);

@@ -56,6 +56,10 @@ impl Engine {
             self.skip_parked_url(parked.host, &parked.url, parked.depth, &format!("excluded by {pattern}"));
             self.tell_held_back(parked.host);
         }
+        for host in self.scope.excuse(|domain| exclusion.of(domain).is_some()) {
+            self.traps.settle(host);
+            self.tell_held_back(host);
+        }
         exclusion.removed = parked.len() as u64;
         self.exclusions.push_back(exclusion);
     }

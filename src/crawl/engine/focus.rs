@@ -3,10 +3,12 @@
 //! A ring of the last [`RING_MAX`] requests and decisions of all hosts is kept while somebody watches, so
 //! that a host has a past when it is looked at first; after that its own last [`FOCUS_MAX`] are kept.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::control::HostId;
+use super::Engine;
+use crate::control::{HostId, Mono};
+use crate::crawl::address::Authority;
 use crate::watch::{FOCUS_MAX, Focus, Recent};
 
 /// Requests and decisions of all hosts that are kept; the oldest go first.
@@ -20,6 +22,8 @@ pub(super) struct Recently {
     shown: VecDeque<Recent>,
     /// The watcher has not seen the newest yet.
     fresh: bool,
+    /// URLs that robots.txt forbade, by host: an entry for each host that forbade any.
+    denied: HashMap<HostId, u64>,
 }
 
 impl Recently {
@@ -38,6 +42,12 @@ impl Recently {
         self.ring.push_back((host, recent));
     }
 
+    /// robots.txt forbade a URL of a host.
+    pub(super) fn deny(&mut self, host: HostId) {
+        *self.denied.entry(host).or_default() += 1;
+        self.fresh |= self.focus == Some(host);
+    }
+
     /// Looks at a host, or at none.
     pub(super) fn look_at(&mut self, host: Option<HostId>) {
         self.focus = host;
@@ -53,22 +63,45 @@ impl Recently {
     }
 
     /// What the watcher has not seen yet: all of it again, if anything is new.
-    pub(super) fn take(&mut self) -> Option<Arc<Focus>> {
+    fn take(&mut self) -> Option<Focus> {
         if !std::mem::take(&mut self.fresh) {
             return None;
         }
         let host = self.focus?;
-        Some(Arc::new(Focus { host, recent: self.shown.iter().cloned().collect() }))
+        let denied = self.denied.get(&host).copied().unwrap_or(0);
+        let recent = self.shown.iter().cloned().collect();
+        Some(Focus { host, recent, endpoints: Vec::new(), robots: None, denied })
+    }
+}
+
+impl Engine {
+    /// What the watcher has not seen yet of the host in focus, if anything.
+    pub(super) fn focus(&mut self, now: Mono) -> Option<Arc<Focus>> {
+        let mut focus = self.recently.take()?;
+        focus.endpoints = self.controller.endpoints(now, focus.host);
+        if self.config.crawl.respect_robots {
+            let name = self.hosts.name(focus.host);
+            let authorities = Authority::of_key(name.as_str()).into_iter().flatten();
+            focus.robots = Some(authorities.filter_map(|authority| self.robots.view(&authority)).collect());
+        }
+        Some(Arc::new(focus))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Wall;
-    use crate::control::Outcome;
+    use crate::clock::{SystemClock, Wall};
+    use crate::config::Config;
+    use crate::control::{Original, Outcome, Verdict};
+    use crate::crawl::engine::{EngineParts, Looks};
+    use crate::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
+    use crate::crawl::input::{self, Source};
+    use crate::journal::Journal;
     use crate::text::Clean;
+    use crate::watch::{Request, RobotsGroup, RobotsState, Snapshot};
     use std::time::Duration;
+    use tokio::sync::mpsc;
 
     fn request(number: usize) -> Recent {
         Recent::Request {
@@ -97,6 +130,75 @@ mod tests {
         assert_eq!(recently.take().expect("fresh").recent.last(), Some(&request(201)));
         recently.look_at(None);
         assert!(recently.take().is_none());
+    }
+
+    /// Answers everything at once, robots.txt with a rule, but never for `b.example`: so the crawl does not end.
+    struct Site;
+
+    impl Fetch for Site {
+        fn fetch(&self, request: FetchRequest) -> ReplyFuture {
+            let is_robots = request.url.path() == "/robots.txt";
+            if request.url.host_str() == Some("b.example") && !is_robots {
+                return Box::pin(std::future::pending());
+            }
+            let body = if is_robots { "User-agent: *\nDisallow: /no\nAllow: /no/but\n" } else { "" };
+            let reply = Reply {
+                verdict: Verdict::Status(200),
+                status: Some(200),
+                error: None,
+                body: body.as_bytes().to_vec().into(),
+                ..Reply::failed(Outcome::Local, "")
+            };
+            Box::pin(std::future::ready(reply))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_watcher_sees_the_endpoints_and_the_robots_txt_of_the_host_it_looks_at() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let clock = SystemClock::shared();
+        let (requests, requests_in) = mpsc::channel(64);
+        let (watcher, mut snapshots) = mpsc::channel::<Arc<Snapshot>>(1);
+        let urls = ["http://a.example/api/1", "http://a.example/no/2", "http://b.example/2", "http://a.example/3"];
+        let host = "[controller]\ncold_start = false\n[[host]]\nmatch = \"a.example\"\n[[host.endpoint]]\npath = \"/api\"\nrate = 0.5\ncapacity = 3\n";
+        let (mut nothing, disk) = (crate::store::load::Loaded::default(), Box::new(crate::journal::disk::SystemDisk));
+        let store = crate::store::Store::start(folder.path(), &mut nothing, Vec::new(), disk, Default::default());
+        let parts = EngineParts {
+            store: store.expect("writable"),
+            loaded: None,
+            config: Arc::new(Config::parse(host, "t.toml").expect("valid")),
+            fetch: Arc::new(Site),
+            clock: clock.clone(),
+            journal: Journal::open(folder.path(), clock).expect("writable"),
+            archive: None,
+            inputs: input::spawn(urls.map(|url| Source::Url(url.to_owned())).into()).expect("readable"),
+            requests: requests_in,
+            watcher: Some(watcher),
+            looks: Looks::Closely,
+            frame: Duration::from_millis(1),
+            seed: 1,
+        };
+        requests.send(Request::Focus(Some(HostId(0)))).await.expect("room");
+        let engine = tokio::spawn(Engine::new(parts).run());
+        let focus = loop {
+            let snapshot = snapshots.recv().await.expect("the crawl goes on");
+            let Some(focus) = &snapshot.focus else { continue };
+            let pages = focus.recent.iter().filter(|one| matches!(one, Recent::Request { .. })).count();
+            if pages == 3 && focus.denied == 1 {
+                break Arc::clone(focus);
+            }
+        };
+        requests.send(Request::Stop).await.expect("room");
+        drop(snapshots);
+        engine.await.expect("no panic");
+        let [endpoint] = focus.endpoints.as_slice() else { panic!("{:?}", focus.endpoints) };
+        assert_eq!(endpoint.original, Original { rate: 0.5, capacity: 3.0 });
+        assert!((2.0..3.0).contains(&endpoint.tokens), "one of three was taken: {}", endpoint.tokens);
+        let robots = focus.robots.as_deref().expect("it is asked for");
+        let [one] = robots else { panic!("{robots:?}") };
+        assert_eq!(one.authority.as_str(), "http://a.example");
+        assert!(matches!(one.state, RobotsState::Known { .. }), "{one:?}");
+        assert_eq!(one.copy.map(|(_, group, rules)| (group, rules)), Some((RobotsGroup::Everybody, 2)));
     }
 
     #[test]

@@ -204,7 +204,7 @@ impl Engine {
             answers: std::mem::take(&mut self.answers),
             notices: std::mem::take(&mut self.notices),
             timeline: self.timeline_if_due(now),
-            focus: self.recently.take(),
+            focus: self.focus(now),
             ui: self.ui.take(),
         }
     }
@@ -273,6 +273,7 @@ fn line_of(what: What, before: &Value, after: &Value, why: &Clean) -> Clean {
         (What::Hold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
         (What::Reset, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs  "),
+        (What::Note, ..) => String::from("note: "),
         _ => String::new(),
     };
     Clean::new(format!("{change}{why}"))

@@ -86,6 +86,7 @@ impl Engine {
             place
         });
         self.config = Arc::clone(&config);
+        self.links = Arc::new(super::link_rules(&config));
         self.robots.set_backoff(config.settings.backoff);
         self.relay(moved);
         self.drop_spent(&running);

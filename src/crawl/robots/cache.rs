@@ -27,6 +27,7 @@ use crate::control::{BackoffPolicy, Mono, Outcome, Verdict};
 use crate::crawl::address::{Authority, authority_text};
 use crate::crawl::exchange::Reply;
 use crate::text::Clean;
+use crate::watch::{RobotsState, RobotsView};
 
 /// The longest time an answer is kept.
 pub const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -309,6 +310,20 @@ impl Robots {
         let copy = copy.map(|copy| GoodCopy { fetched: copy.fetched.min(now), ..copy });
         self.place(&authority, Entry { state, copy, tries, answered, last_used: 0, place: None });
         true
+    }
+
+    /// What is known of `authority`, for whoever watches; `None` = nobody has asked yet.
+    pub fn view(&self, authority: &Authority) -> Option<RobotsView> {
+        let entry = self.entries.get(authority)?;
+        let state = match &entry.state {
+            State::New => RobotsState::Failed { until: Mono::ZERO, tries: 0 },
+            State::InFlight { hops } => RobotsState::InFlight { hops: *hops },
+            State::Known { until } => RobotsState::Known { until: *until },
+            State::Failed { until } => RobotsState::Failed { until: *until, tries: entry.tries },
+            State::Refused { until, .. } => RobotsState::Refused { until: *until },
+        };
+        let copy = entry.copy.as_ref().map(|copy| (copy.fetched, copy.rules.group, copy.rules.len()));
+        Some(RobotsView { authority: Clean::new(authority.as_str()), state, copy })
     }
 
     /// Entries, those in flight included.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::matching::{Pattern, Target};
 use crate::text::Clean;
+use crate::watch::RobotsGroup;
 
 /// Bytes of a file that are read (RFC 9309 2.5 asks for 500 KiB at least); then up to the last whole line.
 pub const ROBOTS_MAX_BYTES: usize = 500 * 1024;
@@ -31,6 +32,9 @@ pub struct Rules {
     pub sitemaps: Vec<Box<str>>,
     /// What is odd about the file, each in a sentence.
     pub notes: Vec<Clean>,
+    /// Whom the rules are for.
+    #[serde(default)]
+    pub group: RobotsGroup,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -126,6 +130,16 @@ impl Rules {
         self.rules.iter().all(|rule| rule.allow)
     }
 
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// There is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// Bytes it takes, about.
     pub fn bytes(&self) -> usize {
         let rules: usize = self.rules.iter().map(|rule| rule.pattern.bytes() + 8).sum();
@@ -209,6 +223,11 @@ impl<'a> Groups<'a> {
     /// The group that names us, even an empty one; else the one for all.
     fn finish(mut self, mut rules: Rules) -> Rules {
         self.close();
+        rules.group = match (&self.named, &self.wildcard) {
+            (Some(_), _) => RobotsGroup::Us,
+            (None, Some(_)) => RobotsGroup::Everybody,
+            (None, None) => RobotsGroup::Nobody,
+        };
         let group = self.named.or(self.wildcard).unwrap_or_default();
         rules.rules = group.rules;
         rules.rules.sort_by_key(|rule| (std::cmp::Reverse(rule.pattern.octets()), !rule.allow));

@@ -2,10 +2,13 @@
 //!
 //! What is counted is a [`Key`]: a status code or an outcome, a mark on the axis, a step of latency. Bins
 //! are aligned to whole multiples of their width, so that doubling merges two of them exactly: nothing is
-//! estimated but the worst hosts of a bin, of which [`WORST_KEPT`] are kept.
+//! estimated but the worst hosts of a bin, of which [`WORST_KEPT`] are kept, and how many different hosts there
+//! were, beyond the number up to which they are told apart.
 //!
-//! Bound: [`BINS_MAX`] bins × ([`CODES_MAX`] + marks + latency steps) rows × 4 bytes, about 1.2 MB at most.
+//! Bound: [`BINS_MAX`] bins × ([`CODES_MAX`] + marks + latency steps) rows × 4 bytes, about 1.2 MB at most, and
+//! the bits of [`super::crowd`].
 
+use super::crowd::{Crowd, Different};
 use crate::clock::Wall;
 use crate::control::{Outcome, What, Who};
 
@@ -233,6 +236,7 @@ pub struct Bins {
     places: Vec<u8>,
     codes: usize,
     worst: Vec<Worst>,
+    crowd: Crowd,
     /// When the bin last counted into begins, and which it is: neighbours fall into it, too.
     near: Option<(i64, usize)>,
 }
@@ -247,6 +251,7 @@ impl Default for Bins {
             places: vec![u8::MAX; KEYS],
             codes: 0,
             worst: Vec::new(),
+            crowd: Crowd::default(),
             near: None,
         }
     }
@@ -275,6 +280,7 @@ impl Bins {
     pub fn request(&mut self, at: Wall, code: Code, host: u32, latency_ms: f64) {
         let bin = self.bin_for(at);
         self.add_to(bin, Key::Code(code));
+        self.crowd.add(bin, host);
         if let (Code::Status(_), Some(step)) = (code, latency_step(latency_ms)) {
             self.add_to(bin, Key::Latency(step));
         }
@@ -336,6 +342,11 @@ impl Bins {
     /// Requests in the bins `from..to`.
     pub fn requests(&self, from: i64, to: i64) -> u64 {
         self.rows.iter().filter(|row| matches!(row.key, Key::Code(_))).map(|row| row.sum(from, to)).sum()
+    }
+
+    /// How many different hosts had requests in the bins `from..to`.
+    pub fn different_hosts(&self, from: i64, to: i64) -> Different {
+        self.crowd.count(clip(from, to, self.len))
     }
 
     /// The host with the most bad answers in the bins `from..to`.
@@ -409,12 +420,14 @@ impl Bins {
                 row.counts.splice(0..0, std::iter::repeat_n(0, before));
             }
             self.worst.splice(0..0, std::iter::repeat_n(Worst::default(), before));
+            self.crowd.put_before(before);
         }
         let bin = usize::try_from(number - self.first).unwrap_or(0).min(BINS_MAX - 1);
         if bin >= self.len {
             self.len = bin + 1;
             self.rows.iter_mut().for_each(|row| row.counts.resize(bin + 1, 0));
             self.worst.resize(bin + 1, Worst::default());
+            self.crowd.resize(bin + 1);
         }
         self.near = number.checked_mul(self.width).map(|start| (start, bin));
         bin
@@ -441,6 +454,7 @@ impl Bins {
             }
         }
         self.worst = worst;
+        self.crowd.merge(len, place);
         (self.first, self.len, self.width) = (first, len, self.width * 2);
     }
 }

@@ -57,10 +57,10 @@ impl Entry {
         match self.who {
             Some(Who::Operator) => "you",
             Some(Who::Controller) => "auto",
-            Some(Who::Server) => "serv",
+            Some(Who::Server) => "host",
             Some(Who::Site) => "site",
             Some(Who::Concern) => "alert",
-            Some(Who::System) => "self",
+            Some(Who::System) => "note",
             None => "?",
         }
     }

@@ -7,6 +7,8 @@ use ratatui::layout::Rect;
 use super::*;
 use crate::config::Glyphs;
 use crate::text::Clean;
+use crate::tui::key::Key;
+use crate::tui::keymap::Keymap;
 use crate::tui::plot::Kind;
 use crate::tui::sample;
 use crate::tui::theme::{Depth, Surroundings, Theme};
@@ -62,10 +64,38 @@ fn opening_asks_the_engine_and_closing_tells_it() {
     assert_eq!(press(&mut model, "h h + m"), []);
     assert!(model.plot.is_some_and(|plot| plot.kind == Kind::Latency && plot.zoom == 1 && plot.cursor.is_some()));
     assert_eq!(press(&mut model, "p a R w"), [], "nothing acts on a host that is not seen");
-    assert_eq!(press(&mut model, "enter"), [Request::HideTimeline]);
+    assert_eq!(press(&mut model, "L"), [Request::HideTimeline]);
     assert!(model.plot.is_none() && model.timeline.is_none() && model.log_open);
     assert_eq!(press(&mut model, "t esc"), [Request::ShowTimeline, Request::HideTimeline]);
     assert_eq!(press(&mut model, "t u").len(), 2, "undo works everywhere");
+}
+
+#[test]
+fn a_line_of_the_log_and_its_moment_lead_to_each_other() {
+    let mut model = model((80, 24));
+    press(&mut model, "esc 2 j");
+    let line = model.logbook.selected(&model.log).map(|(_, (_, line))| (line.wall, line.host.clone())).expect("a line");
+    let on_the_timeline = |model: &mut Model, keys: &str| {
+        assert_eq!(press(model, keys), [Request::ShowTimeline]);
+        let timeline = Some(Arc::new(sample::timeline()));
+        model.apply(Snapshot { timeline, log: Vec::new(), ..sample::snapshot() }, Mono::ZERO);
+        let (bins, plot) = (model.timeline.as_ref().expect("heard"), model.plot.as_ref().expect("open"));
+        let (from, to) = Picture { bins, plot }.cursor_span(80);
+        assert!((from..to).contains(&line.0), "{from:?} {to:?} {:?}", line.0);
+    };
+    on_the_timeline(&mut model, "t");
+    assert_eq!(press(&mut model, "g enter"), [Request::HideTimeline]);
+    assert_eq!(model.screen, Screen::Log);
+    let oldest = model.logbook.selected(&model.log).map(|(at, _)| at);
+    assert_eq!(oldest, Some(2), "all lines are later than the run's beginning: the first of them");
+    press(&mut model, "k enter");
+    assert_eq!((model.screen, model.row_at(model.at).map(|row| row.name.clone())), (Screen::Host, Some(line.1)));
+    on_the_timeline(&mut model, "3");
+    press(&mut model, "enter");
+    let back = model.logbook.selected(&model.log).map(|(_, (_, line))| line.wall);
+    assert!(back.is_some_and(|wall| wall >= line.0), "the newest line under the cursor");
+    press(&mut model, "esc enter 1 t");
+    assert_eq!(model.plot.and_then(|plot| plot.cursor), None, "elsewhere it opens at the newest");
 }
 
 #[test]

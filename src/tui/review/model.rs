@@ -15,6 +15,7 @@ use crate::journal::timeline::entry::{Entry, LogScan};
 use crate::journal::timeline::{Progress, Timeline};
 use crate::text::Clean;
 use crate::tui::filter::Filter;
+use crate::tui::keymap::{Action, Place};
 use crate::tui::plot::Plot;
 use crate::tui::widget::timeline::Picture;
 
@@ -42,14 +43,14 @@ pub enum Tab {
 }
 
 impl Tab {
-    /// All tabs with their words.
-    pub const ALL: [(Self, &'static str); 6] = [
-        (Self::Timeline, "timeline"),
-        (Self::Hosts, "hosts"),
-        (Self::Decisions, "rate decisions"),
-        (Self::Acts, "your actions"),
-        (Self::Export, "export"),
-        (Self::Compare, "compare"),
+    /// All tabs with their words, and the actions that show them.
+    pub const ALL: [(Self, &'static str, Action); 6] = [
+        (Self::Timeline, "timeline", Action::ShowTimeline),
+        (Self::Hosts, "hosts", Action::ShowHosts),
+        (Self::Decisions, "rate decisions", Action::ShowDecisions),
+        (Self::Acts, "your actions", Action::ShowActs),
+        (Self::Export, "export", Action::ShowExport),
+        (Self::Compare, "compare", Action::ShowCompare),
     ];
 }
 
@@ -168,8 +169,10 @@ pub struct Review {
     pub prompt_error: Option<Clean>,
     /// The log, if it is open.
     pub log: Option<LogView>,
-    /// The help is open.
-    pub help: bool,
+    /// What was typed into the help, if it is open.
+    pub help: Option<Input>,
+    /// The mouse is listened to.
+    pub mouse: bool,
     /// Row of each tab's list.
     pub lists: [ListAt; Tab::ALL.len()],
     /// Order of the hosts.
@@ -209,7 +212,8 @@ impl Review {
             prompt: None,
             prompt_error: None,
             log: None,
-            help: false,
+            help: None,
+            mouse: false,
             lists: Default::default(),
             sort: HostSort::default(),
             reversed: false,
@@ -220,11 +224,16 @@ impl Review {
         }
     }
 
-    /// Reads the run anew, into `timeline`.
-    pub fn start_again(&mut self, timeline: Timeline) {
-        self.timeline = timeline;
+    /// Shows `timeline` from now on, as far as it was read; gives the one shown until now.
+    pub fn start_again(&mut self, timeline: Timeline) -> Timeline {
         self.progress.at_end = false;
         self.progress.read = 0;
+        std::mem::replace(&mut self.timeline, timeline)
+    }
+
+    /// The screen whose keys are pressed.
+    pub fn place(&self) -> Place {
+        if self.log.is_none() && self.tab == Tab::Timeline { Place::Review } else { Place::Lists }
     }
 
     /// The picture of the timeline.

@@ -1,5 +1,7 @@
 //! Keys of the review screen become changes of its model and effects. Pure: no I/O, no clock.
 
+mod mouse;
+
 use tui_input::Input;
 
 use super::export::Export;
@@ -9,6 +11,7 @@ use crate::control::Mono;
 use crate::text::Clean;
 use crate::tui::filter::Filter;
 use crate::tui::key::{Key, KeyCode};
+use crate::tui::keymap::{Action, Keymap};
 use crate::tui::update::edit;
 use crate::tui::widget::timeline::cells;
 
@@ -25,82 +28,73 @@ pub enum Effect {
     Log(Wall),
     /// Write a file.
     Export(Export),
-}
-
-/// The keys and their words: footer and help follow from it. The last ones are for the help alone.
-pub const KEYS: [(&str, &str, Scope); 18] = [
-    ("h l", "move", Scope::Timeline),
-    ("+ - 0", "zoom", Scope::Timeline),
-    ("/", "hosts", Scope::Both),
-    ("Enter", "log", Scope::Timeline),
-    ("m", "picture", Scope::Timeline),
-    ("j k", "move", Scope::List),
-    ("s S", "sort, reverse", Scope::List),
-    ("Enter", "choose", Scope::List),
-    ("5", "export", Scope::Both),
-    ("q", "quit", Scope::Both),
-    ("?", "help", Scope::Both),
-    ("H L", "ten cells left, right", Scope::Help),
-    ("g G", "first, last", Scope::Help),
-    ("pgup pgdn", "a page", Scope::Help),
-    ("1…6 tab", "another screen", Scope::Help),
-    ("Esc", "back; drop the filter", Scope::Help),
-    ("ctrl-l", "redraw", Scope::Help),
-    ("ctrl-c", "quit", Scope::Help),
-];
-
-/// Where a key works.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// On the timeline.
-    Timeline,
-    /// On lists.
-    List,
-    /// On both.
-    Both,
-    /// Everywhere; stands in the help only.
-    Help,
+    /// Listen to the mouse, or do not.
+    Mouse(bool),
 }
 
 /// A key was pressed.
-pub fn key(model: &mut Review, key: Key, now: Mono) -> Vec<Effect> {
+pub fn key(model: &mut Review, key: Key, keymap: &Keymap, now: Mono) -> Vec<Effect> {
     if key == Key::ctrl('c') {
         return vec![Effect::Leave];
     }
-    if key == Key::ctrl('l') {
+    if matches!(key.code, KeyCode::Click(..) | KeyCode::WheelUp | KeyCode::WheelDown) {
+        return mouse::act_on(model, key.code, keymap, now);
+    }
+    let action = keymap.action(key, model.place());
+    let types = matches!(key.code, KeyCode::Char(_)) && !key.ctrl && !key.alt;
+    if action == Some(Action::Redraw) && !types {
         return vec![Effect::Redraw];
     }
     if let Some(input) = model.prompt.take() {
         return in_prompt(model, input, key);
     }
-    if model.help {
-        model.help = !matches!(key.code, KeyCode::Esc | KeyCode::Enter | KeyCode::Char('?' | 'q'));
+    if let Some(search) = model.help.take() {
+        in_help(model, search, key, action);
         return Vec::new();
     }
-    if key.ctrl || key.alt {
-        return Vec::new();
-    }
-    match key.code {
-        KeyCode::Char('?') | KeyCode::F(1) => model.help = true,
-        KeyCode::Char('q') if model.log.is_some() => model.log = None,
-        KeyCode::Char('q') => return vec![Effect::Leave],
-        KeyCode::Esc if model.log.is_some() => model.log = None,
-        KeyCode::Esc if !model.filter.is_empty() => return filter(model, Filter::default()),
-        KeyCode::Esc if model.tab != Tab::Timeline => model.tab = Tab::Timeline,
-        KeyCode::Esc => {}
-        KeyCode::Char('/') => model.prompt = Some(Input::new(model.filter.text().as_str().to_owned())),
-        KeyCode::Tab => turn(model, 1),
-        KeyCode::BackTab => turn(model, -1),
-        KeyCode::Char(digit @ '1'..='6') => {
-            let at = digit.to_digit(10).unwrap_or(1) as usize - 1;
-            let tab = Tab::ALL.get(at).map_or(Tab::Timeline, |(tab, _)| *tab);
-            go(model, tab, now);
+    action.map_or_else(Vec::new, |action| act(model, action, now))
+}
+
+/// Does what a key asks for.
+fn act(model: &mut Review, action: Action, now: Mono) -> Vec<Effect> {
+    match action {
+        Action::Help => model.help = Some(Input::default()),
+        Action::Redraw => return vec![Effect::Redraw],
+        Action::Leave | Action::Back if model.log.is_some() => model.log = None,
+        Action::Leave => return vec![Effect::Leave],
+        Action::Back if !model.filter.is_empty() => return filter(model, Filter::default()),
+        Action::Back => model.tab = Tab::Timeline,
+        Action::Filter => model.prompt = Some(Input::new(model.filter.text().as_str().to_owned())),
+        Action::Mouse => {
+            model.mouse = !model.mouse;
+            model.say(if model.mouse { "the mouse is on" } else { "the mouse is off" }, now);
+            return vec![Effect::Mouse(model.mouse)];
         }
-        _ if model.log.is_some() => in_log(model, key),
-        _ if model.tab == Tab::Timeline => return on_timeline(model, key, now),
-        _ => return on_list(model, key),
+        Action::NextTab => turn(model, 1),
+        Action::PrevTab => turn(model, -1),
+        Action::ShowTimeline => go(model, Tab::Timeline, now),
+        Action::ShowHosts => go(model, Tab::Hosts, now),
+        Action::ShowDecisions => go(model, Tab::Decisions, now),
+        Action::ShowActs => go(model, Tab::Acts, now),
+        Action::ShowExport => go(model, Tab::Export, now),
+        Action::ShowCompare => go(model, Tab::Compare, now),
+        _ if model.log.is_some() => in_log(model, action),
+        _ if model.tab == Tab::Timeline => return on_timeline(model, action, now),
+        _ => return on_list(model, action),
     }
     Vec::new()
+}
+
+/// Help: typing searches, Esc drops the search, then closes.
+fn in_help(model: &mut Review, mut search: Input, key: Key, action: Option<Action>) {
+    let empty = search.value().is_empty();
+    match key.code {
+        KeyCode::Esc if !empty => search = Input::default(),
+        KeyCode::Esc | KeyCode::Enter => return,
+        _ if empty && (action == Some(Action::Help) || key == Key::char('q')) => return,
+        _ => edit(&mut search, key),
+    }
+    model.help = Some(search);
 }
 
 /// Shows a tab.
@@ -123,7 +117,7 @@ fn turn(model: &mut Review, by: isize) {
     let count = Tab::ALL.len() - usize::from(model.other.is_none());
     let at = (model.tab as isize + by).rem_euclid(count as isize);
     let tab = usize::try_from(at).ok().and_then(|at| Tab::ALL.get(at));
-    go(model, tab.map_or(Tab::Timeline, |(tab, _)| *tab), Mono::ZERO);
+    go(model, tab.map_or(Tab::Timeline, |(tab, ..)| *tab), Mono::ZERO);
 }
 
 /// Counts other hosts.
@@ -153,23 +147,23 @@ fn in_prompt(model: &mut Review, mut input: Input, key: Key) -> Vec<Effect> {
     Vec::new()
 }
 
-fn on_timeline(model: &mut Review, key: Key, now: Mono) -> Vec<Effect> {
+fn on_timeline(model: &mut Review, action: Action, now: Mono) -> Vec<Effect> {
     let cells = cells(model.size.0);
     let bins = model.timeline.bins();
     let plot = &mut model.plot;
-    match key.code {
-        KeyCode::Left | KeyCode::Char('h') => plot.step(bins, cells, -1),
-        KeyCode::Right | KeyCode::Char('l') => plot.step(bins, cells, 1),
-        KeyCode::Char('H') | KeyCode::PageUp => plot.step(bins, cells, -10),
-        KeyCode::Char('L') | KeyCode::PageDown => plot.step(bins, cells, 10),
-        KeyCode::Home | KeyCode::Char('g') => plot.step(bins, cells, i64::MIN / 2),
-        KeyCode::End | KeyCode::Char('G') => plot.cursor = None,
-        KeyCode::Char('+' | '=') if plot.zoom_in(bins, cells) => {}
-        KeyCode::Char('+' | '=') => model.say("one column is one bin: there is nothing finer", now),
-        KeyCode::Char('-') => plot.zoom_out(),
-        KeyCode::Char('0') => plot.zoom = 0,
-        KeyCode::Char('m') => plot.kind = plot.kind.next(),
-        KeyCode::Enter => {
+    match action {
+        Action::Left => plot.step(bins, cells, -1),
+        Action::Right => plot.step(bins, cells, 1),
+        Action::FarLeft | Action::PageUp => plot.step(bins, cells, -10),
+        Action::FarRight | Action::PageDown => plot.step(bins, cells, 10),
+        Action::Top => plot.step(bins, cells, i64::MIN / 2),
+        Action::Bottom => plot.cursor = None,
+        Action::ZoomIn if plot.zoom_in(bins, cells) => {}
+        Action::ZoomIn => model.say("one column is one bin: there is nothing finer", now),
+        Action::ZoomOut => plot.zoom_out(),
+        Action::ZoomAll => plot.zoom = 0,
+        Action::Picture => plot.kind = plot.kind.next(),
+        Action::Open => {
             model.say("reading the log …", now);
             return vec![Effect::Log(model.cursor_span().0)];
         }
@@ -179,38 +173,46 @@ fn on_timeline(model: &mut Review, key: Key, now: Mono) -> Vec<Effect> {
 }
 
 /// The row that a key moves to.
-fn moved(at: usize, page: usize, key: Key) -> Option<usize> {
-    Some(match key.code {
-        KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
-        KeyCode::Down | KeyCode::Char('j') => at.saturating_add(1),
-        KeyCode::PageUp => at.saturating_sub(page),
-        KeyCode::PageDown => at.saturating_add(page),
-        KeyCode::Home | KeyCode::Char('g') => 0,
-        KeyCode::End | KeyCode::Char('G') => usize::MAX,
+fn moved(at: usize, page: usize, action: Action) -> Option<usize> {
+    Some(match action {
+        Action::Up => at.saturating_sub(1),
+        Action::Down => at.saturating_add(1),
+        Action::PageUp => at.saturating_sub(page),
+        Action::PageDown => at.saturating_add(page),
+        Action::HalfUp => at.saturating_sub(page.div_ceil(2)),
+        Action::HalfDown => at.saturating_add(page.div_ceil(2)),
+        Action::Top => 0,
+        Action::Bottom => usize::MAX,
         _ => return None,
     })
 }
 
-fn in_log(model: &mut Review, key: Key) {
+fn in_log(model: &mut Review, action: Action) {
     let page = model.page();
     if let Some(log) = &mut model.log {
-        log.list.at = moved(log.list.at, page, key).unwrap_or(log.list.at);
+        if let (Action::Open, Some(entry)) = (action, log.entries.get(log.list.at)) {
+            // Back to the timeline, at the moment of this line.
+            model.plot.cursor = Some(entry.time);
+            (model.tab, model.log) = (Tab::Timeline, None);
+            return;
+        }
+        log.list.at = moved(log.list.at, page, action).unwrap_or(log.list.at);
         log.list.settle(log.entries.len(), page);
     }
 }
 
-fn on_list(model: &mut Review, key: Key) -> Vec<Effect> {
+fn on_list(model: &mut Review, action: Action) -> Vec<Effect> {
     let (page, count) = (model.page(), model.list_len());
-    if let Some(to) = moved(model.list().at, page, key) {
+    if let Some(to) = moved(model.list().at, page, action) {
         model.list().at = to;
         model.list().settle(count, page);
         return Vec::new();
     }
     let at = model.list().at;
-    match (model.tab, key.code) {
-        (Tab::Hosts, KeyCode::Char('s')) => model.sort = model.sort.next(),
-        (Tab::Hosts, KeyCode::Char('S')) => model.reversed = !model.reversed,
-        (Tab::Hosts, KeyCode::Enter) => {
+    match (model.tab, action) {
+        (Tab::Hosts, Action::Sort) => model.sort = model.sort.next(),
+        (Tab::Hosts, Action::Reverse) => model.reversed = !model.reversed,
+        (Tab::Hosts, Action::Open) => {
             // The timeline of this host alone.
             let host = model.order.get(at).and_then(|host| model.timeline.hosts().get(*host as usize));
             if let Some(found) = host.map(|host| Filter::exact(&host.host)) {
@@ -218,14 +220,14 @@ fn on_list(model: &mut Review, key: Key) -> Vec<Effect> {
                 return filter(model, found);
             }
         }
-        (Tab::Decisions | Tab::Acts, KeyCode::Enter) => {
+        (Tab::Decisions | Tab::Acts, Action::Open) => {
             let kept = if model.tab == Tab::Acts { model.timeline.acts() } else { model.timeline.decisions() };
             if let Some(entry) = kept.get(at) {
                 model.plot.cursor = Some(entry.time);
                 model.tab = Tab::Timeline;
             }
         }
-        (Tab::Export, KeyCode::Enter) => {
+        (Tab::Export, Action::Open) => {
             if let Some((what, ..)) = Export::ALL.get(at) {
                 return vec![Effect::Export(*what)];
             }

@@ -3,15 +3,16 @@
 mod lists;
 
 use ratatui::buffer::Buffer;
+use unicode_width::UnicodeWidthStr;
 
 use super::model::{Review, Tab};
-use super::update::{KEYS, Scope};
 use crate::clock::Wall;
 use crate::tui::format::{count, end_cut, percent, rate, ratio, span};
+use crate::tui::keymap::Keymap;
 use crate::tui::paint::Brush;
 use crate::tui::plot::Kind;
 use crate::tui::theme::{Meaning, Theme};
-use crate::tui::view::{LEAST_HEIGHT, LEAST_WIDTH, with_caret};
+use crate::tui::view::{LEAST_HEIGHT, LEAST_WIDTH, draw_help, footer_keys, with_caret};
 use crate::tui::widget::bars;
 use crate::tui::widget::timeline::{Picture, moment, needs_date, span_text};
 
@@ -25,6 +26,18 @@ pub(super) fn shows_worst(size: (u16, u16)) -> bool {
     size.0 >= WIDE && size.1 >= TALL
 }
 
+/// Whether nothing but the counters fits.
+pub(super) fn is_too_small(size: (u16, u16)) -> bool {
+    size.0 < LEAST_WIDTH || size.1 < LEAST_HEIGHT
+}
+
+/// The row of the screen on which a list begins, below its headings.
+pub(super) fn first_list_row(model: &Review) -> u16 {
+    if model.log.is_none() && matches!(model.tab, Tab::Acts | Tab::Compare) { 7 } else { 4 }
+}
+
+pub(super) use lists::sort_at;
+
 /// Rows of a list on the screen.
 pub(super) fn list_rows(model: &Review) -> u16 {
     // Title, tabs, rule, headings and footer.
@@ -33,16 +46,16 @@ pub(super) fn list_rows(model: &Review) -> u16 {
 }
 
 /// Draws a frame into `buffer`, all of it.
-pub fn draw(model: &Review, theme: &Theme, buffer: &mut Buffer) {
+pub fn draw(model: &Review, keymap: &Keymap, theme: &Theme, buffer: &mut Buffer) {
     let area = buffer.area;
     let (width, height) = (area.width, area.height);
     let mut brush = Brush::new(buffer, area, theme);
-    if width < LEAST_WIDTH || height < LEAST_HEIGHT {
+    if is_too_small((width, height)) {
         too_small(model, &mut brush);
         return;
     }
     title(model, &mut brush);
-    tabs(model, &mut brush);
+    tabs(model, keymap, &mut brush);
     let mut body = brush.part(0, 2, width, height - 3);
     match (&model.log, model.tab) {
         (Some(log), _) => lists::log(model, log, &mut body),
@@ -53,9 +66,9 @@ pub fn draw(model: &Review, theme: &Theme, buffer: &mut Buffer) {
         (None, Tab::Export) => lists::export(model, &mut body),
         (None, Tab::Compare) => lists::compare(model, &mut body),
     }
-    footer(model, &mut brush.part(0, height - 1, width, 1));
-    if model.help {
-        help(&mut brush.part(0, 1, width, height - 2));
+    footer(model, keymap, &mut brush.part(0, height - 1, width, 1));
+    if let Some(search) = &model.help {
+        draw_help(keymap, model.place(), &mut brush.part(0, 1, width, height - 2), search);
     }
 }
 
@@ -126,16 +139,35 @@ fn title(model: &Review, brush: &mut Brush<'_>) {
     }
 }
 
-/// The tabs; the one at hand in brackets.
-fn tabs(model: &Review, brush: &mut Brush<'_>) {
+/// The row of the tabs.
+pub(super) const TABS_ROW: u16 = 1;
+
+/// The tabs that there are, with their words; the one at hand in brackets.
+fn tab_words(model: &Review, keymap: &Keymap) -> Vec<(Tab, String)> {
+    let there = |tab: Tab| tab != Tab::Compare || model.other.is_some();
+    let words =
+        |tab, key: String, word| if tab == model.tab { format!("[{key} {word}]") } else { format!("{key} {word}") };
+    let all = Tab::ALL.into_iter().filter(|(tab, ..)| there(*tab));
+    all.map(|(tab, word, action)| (tab, words(tab, keymap.key_of(action), word))).collect()
+}
+
+/// The tab whose words stand at column `x`.
+pub(super) fn tab_at(model: &Review, keymap: &Keymap, x: u16) -> Option<Tab> {
+    let mut end = 1;
+    let found = tab_words(model, keymap).into_iter().find(|(_, words)| {
+        let begin = end;
+        end += u16::try_from(words.width()).unwrap_or(u16::MAX).saturating_add(2);
+        (begin..end.saturating_sub(2)).contains(&x)
+    });
+    found.map(|(tab, _)| tab)
+}
+
+/// Draws the tabs.
+fn tabs(model: &Review, keymap: &Keymap, brush: &mut Brush<'_>) {
     let mut x = 1;
-    for (number, (tab, word)) in (1..).zip(Tab::ALL) {
-        if tab == Tab::Compare && model.other.is_none() {
-            continue;
-        }
+    for (tab, words) in tab_words(model, keymap) {
         let here = tab == model.tab;
-        let words = if here { format!("[{number} {word}]") } else { format!("{number} {word}") };
-        x = brush.text(x, 1, &words, if here { Meaning::Title } else { Meaning::Dim }) + 2;
+        x = brush.text(x, TABS_ROW, &words, if here { Meaning::Title } else { Meaning::Dim }) + 2;
     }
 }
 
@@ -211,14 +243,16 @@ fn at_cursor(model: &Review, brush: &mut Brush<'_>) {
     let (left, right) = (moment(from, with_date) + &tenths(from), moment(to, false) + &tenths(to));
     brush.rule(0, &format!("at cursor  {left} {} {right}", glyphs.none), "");
     counts_line(&model.picture(), model.size.0, &mut brush.part(1, 1, brush.width().saturating_sub(1), 1));
+    let hosts = model.picture().hosts_at_cursor(model.size.0, glyphs.thousands);
+    let x = brush.text(1, 2, &format!("{hosts}, "), Meaning::Text);
     if let Some((host, angriest)) = model.angriest() {
         let about = if angriest.estimated { "at most " } else { "" };
-        let x = brush.text(1, 2, "angriest: ", Meaning::Text);
+        let x = brush.text(x, 2, "angriest: ", Meaning::Text);
         let x = brush.clean(x, 2, &host.host, Meaning::Angry);
-        let words = format!(" ({about}{} refusals and errors)", count(u64::from(angriest.count), glyphs.thousands));
+        let words = format!(" ({about}{})", bad_words(angriest.count, glyphs.thousands));
         brush.text(x, 2, &words, Meaning::Text);
     } else {
-        brush.text(1, 2, "nobody was angry here", Meaning::Dim);
+        brush.text(x, 2, "nobody was angry here", Meaning::Dim);
     }
     let rows = usize::from(brush.height().saturating_sub(3));
     let (entries, more) = model.timeline.entries(from, to, rows);
@@ -228,6 +262,14 @@ fn at_cursor(model: &Review, brush: &mut Brush<'_>) {
     if more > 0 && brush.height() > 3 {
         let words = format!(" {} {more} more, Enter for all ", glyphs.ellipsis);
         brush.text_right(brush.width(), 2, &words, Meaning::Dim);
+    }
+}
+
+/// So many bad answers, in words.
+pub(crate) fn bad_words(bad: u32, thousands: char) -> String {
+    match bad {
+        1 => String::from("1 refusal or error"),
+        n => format!("{} refusals and errors", count(u64::from(n), thousands)),
     }
 }
 
@@ -256,7 +298,7 @@ pub(crate) fn counts_line(picture: &Picture<'_>, width: u16, brush: &mut Brush<'
 }
 
 /// The prompt, a word, or the keys.
-fn footer(model: &Review, brush: &mut Brush<'_>) {
+fn footer(model: &Review, keymap: &Keymap, brush: &mut Brush<'_>) {
     let glyphs = brush.theme().glyphs;
     let room = usize::from(brush.width().saturating_sub(2));
     if let Some(input) = &model.prompt {
@@ -273,42 +315,7 @@ fn footer(model: &Review, brush: &mut Brush<'_>) {
         brush.text(1, 0, &end_cut(text.as_str(), room, glyphs.ellipsis), meaning);
         return;
     }
-    let on_list = model.log.is_some() || model.tab != Tab::Timeline;
-    let here = |scope: Scope| match scope {
-        Scope::Timeline => !on_list,
-        Scope::List => on_list,
-        Scope::Both => true,
-        Scope::Help => false,
-    };
-    let mut x = 1;
-    for (keys, words, _) in KEYS.iter().filter(|(_, _, scope)| here(*scope)) {
-        let width = u16::try_from(keys.len() + words.len()).unwrap_or(u16::MAX).saturating_add(3);
-        if x + width > brush.width() + 2 {
-            return;
-        }
-        x = brush.text(x, 0, keys, Meaning::Key) + 1;
-        x = brush.text(x, 0, words, Meaning::Text) + 2;
-    }
-}
-
-/// Every key.
-fn help(brush: &mut Brush<'_>) {
-    let glyphs = brush.theme().glyphs;
-    let height = u16::try_from(KEYS.len()).unwrap_or(u16::MAX).saturating_add(5);
-    let mut inside = brush.boxed(70, height, "help: review", "Esc close");
-    let mut y = 0;
-    for (keys, words, scope) in KEYS {
-        let place = match scope {
-            Scope::Timeline => "timeline: ",
-            Scope::List => "lists: ",
-            Scope::Both | Scope::Help => "",
-        };
-        let keys = if glyphs.braille { keys.to_owned() } else { keys.replace('…', "-") };
-        inside.text(0, y, &keys, Meaning::Key);
-        inside.text(12, y, &format!("{place}{words}"), Meaning::Text);
-        y += 1;
-    }
-    inside.text(0, y + 1, "axis: o override  p pause  u undo  a act  H halt  ! concern", Meaning::Dim);
+    footer_keys(&keymap.footer(model.place()), brush);
 }
 
 #[cfg(test)]

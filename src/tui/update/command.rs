@@ -7,6 +7,7 @@ use crate::control::{Command, HostId, Mono};
 use crate::text::Clean;
 use crate::tui::command_line::{self, Line, Target};
 use crate::tui::key::{Key, KeyCode};
+use crate::tui::keymap::Place;
 use crate::tui::model::{Model, Overlay, Wish};
 use crate::watch::Request;
 
@@ -126,6 +127,9 @@ fn act(model: &mut Model, command: Command, target: &Target, now: Mono) -> Vec<R
     let (targets, chosen_by) = targets(model, target, now);
     if targets.is_empty() {
         let words = match target {
+            Target::Chosen if !matches!(model.place(), Place::Hosts | Place::Detail) => {
+                "no host is selected on this screen: name it, or a filter"
+            }
             Target::Chosen => "no host is selected",
             Target::Marked => "no host is marked",
             Target::All | Target::Filter(_) => "no host is meant by that: nothing was changed",
@@ -144,6 +148,10 @@ fn targets(model: &Model, target: &Target, now: Mono) -> (Vec<HostId>, Clean) {
     let engine_now = model.engine_now(now);
     let all = model.rows.iter().flatten();
     match target {
+        // On the log and on the timeline no host is under a cursor that could be seen.
+        Target::Chosen if model.marks.is_empty() && !matches!(model.place(), Place::Hosts | Place::Detail) => {
+            (Vec::new(), Clean::default())
+        }
         Target::Chosen => model.targets(),
         Target::Marked if model.marks.is_empty() => (Vec::new(), Clean::default()),
         Target::Marked => model.targets(),

@@ -1,4 +1,5 @@
-//! Keys on the log screen. It has no cursor of hosts, so acts on hosts are not for it: Enter goes to the host.
+//! Keys on the log screen. It has no cursor of hosts, so acts on hosts are not for it: Enter goes to the host,
+//! and the timeline opened from there or from here shows the moment of the line.
 
 use tui_input::Input;
 
@@ -28,8 +29,7 @@ pub(super) fn act(model: &mut Model, action: Action, now: Mono) -> Option<Vec<Re
             }
             0
         }
-        // `w` asks who, here.
-        Action::Wake => {
+        Action::Who => {
             model.logbook.next_who();
             0
         }
@@ -45,18 +45,6 @@ pub(super) fn act(model: &mut Model, action: Action, now: Mono) -> Option<Vec<Re
             model.logbook.show_all();
             0
         }
-        Action::Pause
-        | Action::Override
-        | Action::Halve
-        | Action::Raise
-        | Action::Auto
-        | Action::Reset
-        | Action::Mark
-        | Action::MarkAll => {
-            model.say("acts are for hosts: enter goes to the host of this line", now);
-            0
-        }
-        Action::Sort | Action::Reverse | Action::Freeze | Action::Log | Action::PrevHost | Action::NextHost => 0,
         _ => return None,
     };
     if step != 0 {
@@ -65,12 +53,13 @@ pub(super) fn act(model: &mut Model, action: Action, now: Mono) -> Option<Vec<Re
     Some(Vec::new())
 }
 
-/// Goes to the host of the selected line.
+/// Goes to the host of the selected line; the timeline opened there shows the line's moment.
 fn open(model: &mut Model, now: Mono) {
-    let host = model.logbook.selected(&model.log).map(|(_, (_, line))| line.host.clone()).unwrap_or_default();
+    let selected = model.logbook.selected(&model.log).map(|(_, (_, line))| (line.host.clone(), line.wall));
+    let Some((host, wall)) = selected else { return };
     let found = model.rows.iter().flatten().find(|row| row.name == host).map(|row| row.view.id);
     let Some(id) = found.filter(|_| !host.as_str().is_empty()) else {
-        model.say("this line is about no single host", now);
+        model.say("this line is about no single host; the timeline shows its moment", now);
         return;
     };
     if !model.order.shown.contains(&id.0) {
@@ -79,6 +68,8 @@ fn open(model: &mut Model, now: Mono) {
     if let Some(position) = model.order.shown.iter().position(|index| *index == id.0) {
         model.move_to(position);
         show(model, Screen::Host, now);
+        model.moment = Some(wall);
+        model.say(format!("{host}; the timeline opens at {}", wall.time_of_day()), now);
     }
 }
 

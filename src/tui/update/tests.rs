@@ -130,6 +130,39 @@ fn enter_opens_the_host_and_esc_goes_back() {
 }
 
 #[test]
+fn tab_moves_the_keys_to_the_side_and_to_the_log() {
+    let mut model = model();
+    model.size = (160, 50);
+    let at = model.at;
+    press(&mut model, "tab j j");
+    assert_eq!((model.part, model.unfolded, model.at), (Part::Side, Some(1), at), "the host beside is scrolled");
+    press(&mut model, "k k");
+    assert_eq!(model.unfolded, None, "folded again");
+    press(&mut model, "j tab j");
+    assert_eq!((model.part, model.log_top, model.unfolded, model.at), (Part::Log, 1, None, at));
+    press(&mut model, "esc j");
+    assert_eq!((model.part, model.log_top, model.at), (Part::Table, 0, at + 1));
+    model.size = (80, 24);
+    press(&mut model, "tab");
+    assert_eq!(model.part, Part::Log, "nothing stands beside at 80 columns");
+    press(&mut model, "tab");
+    assert_eq!(model.part, Part::Table);
+}
+
+#[test]
+fn the_detail_unfolds_and_folds() {
+    let mut model = model();
+    press(&mut model, "enter j");
+    assert_eq!(model.unfolded, Some(0), "the first step shows it from its beginning");
+    press(&mut model, "j j >");
+    assert_eq!((model.unfolded, model.screen), (Some(0), Screen::Host), "the next host, from its beginning");
+    press(&mut model, "j esc");
+    assert_eq!((model.unfolded, model.screen), (None, Screen::Host));
+    press(&mut model, "j esc esc");
+    assert_eq!(model.screen, Screen::Hosts);
+}
+
+#[test]
 fn the_log_leads_to_the_host_and_acts_on_none() {
     let mut model = model();
     press(&mut model, "2");
@@ -138,6 +171,9 @@ fn the_log_leads_to_the_host_and_acts_on_none() {
     assert!(matches!(model.overlay, Overlay::None));
     assert_eq!(press(&mut model, "w"), [], "asks who, wakes nobody");
     assert_eq!(model.logbook.who(), "auto");
+    press(&mut model, ": p a u s e enter");
+    let note = model.note.as_ref().map(|note| note.text.to_string()).unwrap_or_default();
+    assert!(note.starts_with("no host is selected on this screen"), "nor by the command line: {note}");
     press(&mut model, "esc e");
     let selected = |model: &Model| model.logbook.selected(&model.log).map(|(_, (_, line))| line.host.to_string());
     assert_eq!(selected(&model).as_deref(), Some("forum.oldca.test"), "the alert");

@@ -52,58 +52,23 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
         brush.text(x, 0, " leaves", Meaning::Notice);
         return;
     }
-    if model.screen == Screen::Log {
-        log_keys(scene, brush);
-        return;
-    }
-    keys(scene, brush);
+    keys(&scene.keymap.footer(model.place()), brush);
 }
 
-/// What keys do on the log.
-fn log_keys(scene: &Scene<'_>, brush: &mut Brush<'_>) {
-    let words = [
-        (Action::Open, "the host"),
-        (Action::Filter, "filter"),
-        (Action::Wake, "who"),
-        (Action::NextAlert, "next alert"),
-        (Action::Copy, "copy"),
-        (Action::Back, "back"),
-        (Action::Help, "help"),
-    ];
-    let mut x = 1;
-    for (action, word) in words {
-        let key = scene.keymap.key_of(action);
-        if usize::from(x) + key.width() + word.width() + 2 > usize::from(brush.width()) {
-            return;
-        }
-        x = brush.text(x, 0, &key, Meaning::Key) + 1;
-        x = brush.text(x, 0, word, Meaning::Text) + 2;
-    }
-}
-
-/// As many actions as fit, in the order of the keymap; help always.
-fn keys(scene: &Scene<'_>, brush: &mut Brush<'_>) {
-    if scene.model.plot.is_some() {
-        return crate::tui::live::footer(scene, brush);
-    }
-    let bindings = scene.keymap.bindings();
-    let words = |binding: &crate::tui::keymap::Binding| {
-        let key = binding.keys.first().map(ToString::to_string).unwrap_or_default();
-        binding.footer.clone().map(|footer| (key, footer))
-    };
-    let cost = |(key, footer): &(String, String)| key.width() + 1 + footer.width() + 2;
-    let help = bindings.iter().find(|binding| binding.action == Action::Help).and_then(words);
-    let reserved = help.as_ref().map_or(0, cost);
-    let mut left = usize::from(brush.width()).saturating_sub(reserved + 1);
-    let shown = bindings.iter().filter(|binding| binding.action != Action::Help).filter_map(words);
-    let fitting = shown.take_while(|item| {
+/// As many keys as fit, in the order of the keymap; help always.
+pub(crate) fn keys(items: &[(String, String)], brush: &mut Brush<'_>) {
+    let cost = |(key, words): &(String, String)| key.width() + 1 + words.width() + 2;
+    let (others, help): (Vec<_>, Vec<_>) = items.iter().partition(|(_, words)| words != "help");
+    let reserved: usize = help.iter().map(|item| cost(item)).sum();
+    let mut left = usize::from(brush.width()).saturating_sub(reserved.saturating_sub(1));
+    let fitting = others.into_iter().take_while(|item| {
         let fits = cost(item) <= left;
         left = left.saturating_sub(cost(item));
         fits
     });
     let mut x = 1;
-    for (key, footer) in fitting.chain(help) {
-        x = brush.text(x, 0, &key, Meaning::Key) + 1;
-        x = brush.text(x, 0, &footer, Meaning::Text) + 2;
+    for (key, words) in fitting.chain(help) {
+        x = brush.text(x, 0, key, Meaning::Key) + 1;
+        x = brush.text(x, 0, words, Meaning::Text) + 2;
     }
 }

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Scene;
 use super::prompt::with_caret;
 use crate::tui::format::end_cut;
-use crate::tui::keymap::{Binding, Group};
+use crate::tui::keymap::{Binding, Group, Keymap, Place};
 use crate::tui::paint::Brush;
 use crate::tui::theme::{GlyphSet, Meaning};
 
@@ -23,7 +23,8 @@ impl Line {
     /// Adds an action's keys, as far as there is room.
     fn add(&mut self, binding: &Binding) {
         for key in binding.keys.iter().map(ToString::to_string) {
-            if self.keys.width() + key.width() < usize::from(KEYS) {
+            // A blank before the key, and one after the last.
+            if self.keys.width() + usize::from(!self.keys.is_empty()) + key.width() < usize::from(KEYS) {
                 self.keys.push_str(if self.keys.is_empty() { "" } else { " " });
                 self.keys.push_str(&key);
             }
@@ -31,22 +32,26 @@ impl Line {
     }
 }
 
-/// Draws the keys; typing searches them.
-pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, search: &Input) {
+/// Draws the keys of a place; typing searches them.
+pub(in crate::tui) fn draw(keymap: &Keymap, place: Place, brush: &mut Brush<'_>, search: &Input) {
     let glyphs = brush.theme().glyphs;
     let wanted = search.value().to_lowercase();
     let title = if wanted.is_empty() {
-        String::from("help: hosts screen")
+        format!("help: {}", place.title())
     } else {
         format!("help: {}", with_caret(search, glyphs))
     };
-    let columns = columns(scene, &wanted);
+    let columns = columns(keymap, place, &wanted, glyphs);
     let tallest = columns.iter().map(Vec::len).max().unwrap_or(0);
     let height = u16::try_from(tallest).unwrap_or(u16::MAX).saturating_add(5);
     let mut inside = brush.boxed(76, height, &title, "type to search   Esc close");
-    let states = states(glyphs);
+    let states = match place {
+        Place::Hosts | Place::Detail | Place::Log => states(glyphs),
+        Place::Timeline | Place::Review | Place::Lists => axis(),
+    };
     // On low screens the meaning of the glyphs gives way to the keys.
-    let rows = if inside.height() > 14 { inside.height() - 2 } else { inside.height() };
+    let below = u16::try_from(tallest).unwrap_or(u16::MAX).saturating_add(2);
+    let rows = if inside.height() >= below { inside.height().saturating_sub(2) } else { inside.height() };
     let width = inside.width() / 2;
     for (x, column) in [(0, 0), (width, 1)] {
         let lines = columns.get(column).map(Vec::as_slice).unwrap_or_default();
@@ -68,20 +73,16 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, search: &Input) {
 }
 
 /// The two columns: moving and finding, acting and the rest.
-fn columns(scene: &Scene<'_>, wanted: &str) -> [Vec<Line>; 2] {
+fn columns(keymap: &Keymap, place: Place, wanted: &str, glyphs: &GlyphSet) -> [Vec<Line>; 2] {
     let mut columns = [Vec::new(), Vec::new()];
     for (group, heading) in Group::ALL {
         let mut lines: Vec<Line> = Vec::new();
-        for binding in scene.keymap.bindings().iter().filter(|binding| binding.group == group) {
+        for binding in keymap.bindings().iter().filter(|binding| binding.group == group) {
+            let Some(words) = binding.help_at(place) else { continue };
             match lines.last_mut() {
-                Some(line) if binding.help.is_empty() => line.add(binding),
+                Some(line) if words.is_empty() => line.add(binding),
                 _ => {
-                    let words = if scene.theme.glyphs.ellipsis == '…' {
-                        binding.help.clone()
-                    } else {
-                        binding.help.replace('…', "...")
-                    };
-                    let mut line = Line { keys: String::new(), words };
+                    let mut line = Line { keys: String::new(), words: glyphs.spell(words).into_owned() };
                     line.add(binding);
                     lines.push(line);
                 }
@@ -90,12 +91,26 @@ fn columns(scene: &Scene<'_>, wanted: &str) -> [Vec<Line>; 2] {
         lines.retain(|line| line.words.to_lowercase().contains(wanted) || line.keys.contains(wanted));
         let [left, right] = &mut columns;
         let column = if matches!(group, Group::Move | Group::Find) { left } else { right };
+        // Only where there are hosts do acts have one to be for.
+        let heading = match (group, place) {
+            (Group::Act, Place::Hosts | Place::Detail) => heading,
+            (Group::Act, _) => "ACT",
+            _ => heading,
+        };
         if !lines.is_empty() {
             column.push(Line { keys: String::new(), words: heading.to_owned() });
             column.extend(lines);
         }
     }
     columns
+}
+
+/// What the letters on the axis mean.
+fn axis() -> [String; 2] {
+    [
+        String::from("axis: o override  p pause  u undo  a another act  H halt  ! concern"),
+        String::from("height of dots: the logarithm of the count"),
+    ]
 }
 
 /// What the glyphs mean.

@@ -4,6 +4,7 @@ use super::Scene;
 use crate::control::Who;
 use crate::tui::format::{count, end_cut, middle_cut};
 use crate::tui::keymap::Action;
+use crate::tui::model::Part;
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
 use crate::watch::LogLine;
@@ -19,8 +20,11 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, with_rule: bool) {
         };
         let verb = if model.log_open { "less" } else { "expand" };
         brush.rule(0, &left, &format!("{} {verb}", scene.keymap.key_of(Action::Log)));
+        if model.part == Part::Log {
+            brush.style_row(0, Meaning::Selected);
+        }
     }
-    for (y, line) in (top..brush.height()).zip(model.log.iter().rev()) {
+    for (y, line) in (top..brush.height()).zip(model.log.iter().rev().skip(model.log_top)) {
         line_words(brush, y, line, false);
     }
 }

@@ -3,6 +3,7 @@
 use super::Scene;
 use super::log::line_words;
 use crate::tui::format::{count, end_cut};
+use crate::tui::model::LOG_MAX;
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
 
@@ -19,7 +20,13 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
         (who, "") => format!("only {who}"),
         (who, words) => format!("{who} {} {}", glyphs.dot, end_cut(words, 30, glyphs.ellipsis)),
     };
-    brush.rule(0, &format!("log {} {entries} entries {} {following}", glyphs.dot, glyphs.dot), &right);
+    // What is older is not kept here, and a screen that does not say so would seem to be the whole log.
+    let older = book.came.saturating_sub(model.log.len() as u64);
+    let of = match older {
+        0 => String::new(),
+        _ => format!(" of the newest {LOG_MAX}, older ones in events.jsonl"),
+    };
+    brush.rule(0, &format!("log {} {entries} entries{of} {} {following}", glyphs.dot, glyphs.dot), &right);
     if shown.is_empty() {
         let words = if model.log.is_empty() { "no decision yet" } else { "no line passes the filter; esc drops it" };
         brush.text(2, 1, words, Meaning::Dim);

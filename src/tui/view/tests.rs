@@ -12,12 +12,14 @@ use crate::clock::{ManualClock, Wall};
 use crate::config::Glyphs;
 use crate::control::{Command, Hold, HoldReason, HostId, HostState, Limiting, WakeEven};
 use crate::text::Clean;
+use crate::tui::keymap::Place;
 use crate::tui::model::Question;
 use crate::tui::sample;
 use crate::tui::theme::{Depth, Surroundings};
 use crate::watch::{Phase, Snapshot};
 
 mod closely;
+mod everywhere;
 mod logbook;
 mod session;
 
@@ -156,11 +158,17 @@ fn overlays_are_as_agreed() {
 
 #[test]
 fn the_help_has_room_for_every_action_at_80_by_24() {
-    let mut model = model((80, 24));
-    model.overlay = Overlay::Help { search: Input::default() };
-    let words = text(&model, (80, 24));
-    for binding in keymap().bindings().iter().filter(|binding| !binding.help.is_empty()) {
-        assert!(words.contains(&binding.help), "{}: {}\n{words}", binding.name, binding.help);
+    let theme = theme("default", Glyphs::Unicode);
+    for (place, ..) in Place::ALL {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 22));
+        let area = buffer.area;
+        help::draw(&keymap(), place, &mut Brush::new(&mut buffer, area, &theme), &Input::default());
+        let words = text_of(&buffer);
+        assert!(words.contains(&format!("help: {}", place.title())), "{words}");
+        for binding in keymap().bindings() {
+            let Some(help) = binding.help_at(place) else { continue };
+            assert!(words.contains(help), "{}: {help}\n{words}", binding.name);
+        }
     }
 }
 
@@ -469,22 +477,23 @@ proptest! {
 
 /// The pictures in the documentation are real frames: a frame that changes makes this fail until they are
 /// written anew (set `CRAWLDECK_WRITE_PICTURES`).
+fn assert_picture(name: &str, frame: &Buffer, about: &str) {
+    let picture = crate::tui::picture::svg(frame, about);
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/screens").join(name);
+    if std::env::var_os("CRAWLDECK_WRITE_PICTURES").is_some() {
+        std::fs::write(&file, &picture).expect("written");
+    }
+    assert!(std::fs::read_to_string(&file).expect("there is a picture") == picture, "{name} is out of date");
+}
+
 #[test]
 fn pictures_are_real_frames() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/screens");
     let size = (100, 28);
     let around = Surroundings { no_color: false, depth: Depth::True, utf8: true };
     let theme = Theme::load("default", Glyphs::Unicode, around).expect("loads");
-    let frame = buffer(&model(size), &theme, size);
-    let picture = crate::tui::picture::svg(&frame, "The hosts screen: what needs a human stands first");
-    let file = folder.join("hosts.svg");
-    if std::env::var_os("CRAWLDECK_WRITE_PICTURES").is_some() {
-        std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::write(&file, &picture).expect("written");
-    }
-    assert!(
-        std::fs::read_to_string(&file).expect("there is a picture") == picture,
-        "{} is out of date",
-        file.display()
+    assert_picture(
+        "hosts.svg",
+        &buffer(&model(size), &theme, size),
+        "The hosts screen: what needs a human stands first",
     );
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::clock::Wall;
 use crate::control::Outcome;
 use crate::journal::timeline::bins::{Bins, Code, Key, LATENCY_STEPS, Mark, Row, latency_of};
-use crate::tui::format::{count_in, rate, span};
+use crate::tui::format::{count, count_in, rate, span};
 use crate::tui::paint::Brush;
 use crate::tui::plot::{Plot, Window};
 use crate::tui::theme::{GlyphSet, Meaning};
@@ -96,6 +96,13 @@ impl Picture<'_> {
     /// The part shown in an area of this width.
     pub fn window(&self, width: u16) -> Window {
         self.plot.window(self.bins, cells(width))
+    }
+
+    /// The moment that a column of an area of this width shows.
+    pub fn moment_at(&self, width: u16, column: u16) -> Option<Wall> {
+        let window = self.window(width);
+        let cell = i64::from(column.checked_sub(LEFT)?);
+        (cell < window.cells && !self.bins.is_empty()).then(|| self.bins.start(window.cell(cell).0))
     }
 
     /// The column of the cursor.
@@ -272,6 +279,15 @@ impl Picture<'_> {
         let codes: Vec<_> = codes.filter(|(_, count)| *count > 0).collect();
         let sum = codes.iter().map(|(_, count)| count).sum();
         (codes, sum)
+    }
+
+    /// How many different hosts had requests under the cursor, in words.
+    pub fn hosts_at_cursor(&self, width: u16, thousands: char) -> String {
+        let (from, to) = self.plot.under_cursor(self.bins, &self.window(width));
+        let different = self.bins.different_hosts(from, to);
+        let about = if different.estimated { "about " } else { "" };
+        let word = if different.hosts == 1 { "host" } else { "hosts" };
+        format!("{about}{} {word}", count(different.hosts, thousands))
     }
 
     /// The moments between which the cursor stands.

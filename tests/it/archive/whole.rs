@@ -141,7 +141,7 @@ fn case_124_one_to_three_interrupts_at_any_time_leave_whole_records() {
         for _ in 0..round % 3 {
             // It may have ended by itself.
             until("the drain is told", || {
-                ["draining", "finished"].iter().any(|word| child.err().contains(word)).then_some(())
+                ["draining", "drained", "finished"].iter().any(|word| child.err().contains(word)).then_some(())
             });
             let _ = kill_process(child.pid, Signal::INT);
         }

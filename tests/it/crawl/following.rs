@@ -278,7 +278,7 @@ async fn case_66_sitemaps_are_read_once_each_whatever_they_lead_to() {
         let host = request.host.split(':').next().unwrap_or_default();
         match (host, request.path) {
             ("a.test", "/robots.txt") => text(
-                "Sitemap: http://a.test/index.xml\nSitemap: /text.txt\nSitemap: http://other.test/of-a.xml\nDisallow:",
+                "Sitemap: http://a.test/index.xml\nSitemap: http://a.test/left-out.xml\nSitemap: /text.txt\nSitemap: http://other.test/of-a.xml\nDisallow:",
             ),
             (_, "/robots.txt") => status(404),
             // An index that lists itself, and one below the other without end.
@@ -294,13 +294,16 @@ async fn case_66_sitemaps_are_read_once_each_whatever_they_lead_to() {
                 ))
             }
             (_, "/1.xml") => sitemap(&["/1", "/2", "/1"].map(|path| format!("http://a.test{path}"))),
-            (_, "/text.txt") => text("http://a.test/2\nhttp://a.test/3\nhttp://elsewhere.test/no\nnonsense\n"),
+            (_, "/text.txt") => {
+                text("http://a.test/2\nhttp://a.test/3\nhttp://a.test/left-out\nhttp://elsewhere.test/no\nnonsense\n")
+            }
             ("other.test", "/of-a.xml") => sitemap(&["http://a.test/4".into(), "http://other.test/no".into()]),
             _ => page(&["/no".into()]),
         }
     }));
     let mut crawl = crawl(&server, Follow::None, &["a.test", "other.test", "elsewhere.test"]);
     crawl.config.crawl.sitemaps = true;
+    crawl.config.crawl.exclude = vec![regex::Regex::new("left-out").expect("a regex")];
     let ended = crawl.run().await;
     let pages = ["0", "1", "2", "3", "4"].map(|path| format!("a.test/{path}"));
     let sitemaps = ["a.test/index.xml", "a.test/1.xml", "a.test/text.txt", "other.test/of-a.xml"].map(String::from);

@@ -188,11 +188,22 @@ async fn case_16_names_without_end_are_bounded_and_other_domains_go_on() {
     }
     crawl.url("http://trap.test/");
     crawl.url("http://other.test/");
-    let ended = crawl.run().await;
+    keep_open(&mut crawl, &server);
+    crawl.url("http://slow.test/2");
+    let mut running = crawl.start();
+    let is_trap = |kind| kind == Some(ConcernKind::Trap);
+    running.host_is("trap.test", |view| is_trap(view.concern.map(|concern| concern.kind))).await;
+    assert_eq!(pattern_told(&running).await, "trap.test");
+    running.totals_are("all but one are done", |totals| totals.urls_pending == 1).await;
+    let answer = running.change(Change::Allow(String::from("trap.test"))).await;
+    assert!(answer.text.as_str().contains("1 domains may have more hosts"), "{answer:?}");
+    running.host_is("trap.test", |view| view.concern.is_none()).await;
+    running.ask(Request::Drain).await;
+    let ended = running.end().await;
     let hosts: BTreeSet<String> = server.arrivals().into_iter().map(|arrival| arrival.host).collect();
-    assert_eq!(hosts.len(), HOSTS_PER_DOMAIN as usize + 3);
+    assert_eq!(hosts.len(), HOSTS_PER_DOMAIN as usize + 4);
     assert!(hosts.contains("www.other.test"));
-    assert_eq!(ended.end.totals.counts.hosts, HOSTS_PER_DOMAIN + 3);
+    assert_eq!(ended.end.totals.counts.hosts, HOSTS_PER_DOMAIN + 4);
     let told: Vec<_> = ended.events_of(What::Anomaly).iter().map(|event| event.why.as_str().to_owned()).collect();
     assert_eq!(told.iter().filter(|why| why.contains("1000 hosts of trap.test")).count(), 1, "{told:?}");
 }

@@ -161,3 +161,39 @@ fn help_sort_and_filter_open_and_close() {
     pty.keys("f");
     pty.see("hosts 2");
 }
+
+#[test]
+fn wanted_13_19_a_filter_and_a_bulk_act_silence_all_the_hosts_that_pass() {
+    let quiet: Vec<String> = (0..26).map(|number| format!("h{number}.quiet.test")).collect();
+    let names: Vec<&str> = quiet.iter().map(String::as_str).chain(["b.test"]).collect();
+    let scene = Scene::of(&names, fine(LATENCY), (10.0, 2.0), "");
+    scene.list(&names, 3_000);
+    let mut pty = Pty::start(scene.path(), &scene.run());
+    pty.see("hosts 27");
+    let of_quiet = || quiet.iter().map(|name| scene.at(name)).sum::<usize>();
+    until("traffic", || (quiet.iter().all(|name| scene.at(name) > 1) && scene.at("b.test") > 2).then_some(()));
+    pty.keys("/");
+    pty.see("Enter keeps");
+    pty.keys("*.quiet.test\r");
+    pty.see("26 shown");
+    pty.keys("A");
+    pty.see("26 marked");
+    pty.keys("p");
+    // One question that names the count, three hosts and the change; Enter would be no.
+    pty.see("26 hosts: pause?");
+    pty.see("and 23 more");
+    pty.keys("y");
+    pty.see("PAUSED 26");
+    // What was under way may still arrive; then nothing does while the other host goes on.
+    until("what was under way", || {
+        let (before, clock) = (of_quiet(), scene.at("b.test"));
+        until("the other host goes on", || (scene.at("b.test") >= clock + 5).then_some(()));
+        (of_quiet() == before).then_some(())
+    });
+    let (silent, clock) = (of_quiet(), scene.at("b.test"));
+    until("the other host goes on", || (scene.at("b.test") >= clock + 40).then_some(()));
+    assert_eq!(of_quiet(), silent, "requests of paused hosts");
+    pty.keys("u");
+    pty.see("PAUSED 0");
+    until("all of them again", || (of_quiet() > silent + 100).then_some(()));
+}

@@ -59,13 +59,20 @@ impl Scene {
     /// Every host at `rate` and `capacity`, four connections each, no robots.txt. `more` is added to the
     /// configuration.
     pub(crate) fn new(behaviour: Behaviour, rate: f64, capacity: f64, more: &str) -> Self {
+        Self::of(&["a.test", "b.test"], behaviour, (rate, capacity), more)
+    }
+
+    /// The same with other hosts.
+    pub(crate) fn of(hosts: &[&str], behaviour: Behaviour, (rate, capacity): (f64, f64), more: &str) -> Self {
         let server = LabServer::start(behaviour);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = server.addr();
+        let resolve: Vec<String> = hosts.iter().map(|host| format!("\"{host}\" = \"{at}\"")).collect();
+        let resolve = resolve.join(", ");
         let config = format!(
             "[politeness]\nrate = {rate:?}\ncapacity = {capacity:?}\nconnections = 4\nrespect_robots = false\n\
              [controller]\ncold_start = false\n\
-             [network]\nallow_private = true\nresolve = {{ \"a.test\" = \"{at}\", \"b.test\" = \"{at}\" }}\n{more}"
+             [network]\nallow_private = true\nresolve = {{ {resolve} }}\n{more}"
         );
         fs::write(folder.path().join("scene.toml"), config).expect("written");
         Self { server, folder }

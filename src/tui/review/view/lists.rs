@@ -2,7 +2,7 @@
 
 use super::super::compare::{DIFFERENCES_MAX, Figures};
 use super::super::export::Export;
-use super::super::model::{LogView, Review, Tab, network_errors, server_errors};
+use super::super::model::{HostSort, LogView, Review, Tab, network_errors, server_errors};
 use crate::control::Who;
 use crate::journal::summary::{HostSummary, Summary};
 use crate::journal::timeline::entry::{Entry, Kept};
@@ -183,6 +183,24 @@ impl Columns {
         }
         all
     }
+}
+
+/// The order that the heading at column `x` stands for.
+pub(in crate::tui::review) fn sort_at(width: u16, x: u16) -> HostSort {
+    let mut right = width;
+    for (word, one) in Columns::fit(width).figures().into_iter().rev() {
+        right = right.saturating_sub(one);
+        if x >= right {
+            return match word {
+                "REQS" => HostSort::Requests,
+                "REFUSED" => HostSort::Refused,
+                "5xx" | "NET" => HostSort::Errors,
+                "ORIG>LAST" => HostSort::Slowed,
+                _ => HostSort::Held,
+            };
+        }
+    }
+    HostSort::Name
 }
 
 fn host_row(brush: &mut Brush<'_>, y: u16, columns: Columns, host: &HostSummary, held: f64) {

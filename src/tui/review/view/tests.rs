@@ -16,11 +16,15 @@ use crate::tui::plot::Kind;
 use crate::tui::review::model::LogView;
 use crate::tui::review::update::{self, Effect};
 use crate::tui::theme::{Depth, Surroundings};
-use crate::tui::view::text_of;
+use crate::tui::view::{dump, text_of};
 
 /// 2026-11-30T18:00:00Z.
 const BEGAN: i64 = 1_796_061_600_000_000;
 const HOSTS: [&str; 5] = ["www.astr.test", "api.gazet.test", "news.kan.test", "forum.oldca.test", "shop.lumb.test"];
+
+fn keymap() -> Keymap {
+    Keymap::with_overrides(&std::collections::BTreeMap::new()).expect("built in")
+}
 
 fn theme(name: &str, glyphs: Glyphs) -> Theme {
     let around = Surroundings { no_color: false, depth: Depth::True, utf8: true };
@@ -99,7 +103,7 @@ fn model(size: (u16, u16)) -> Review {
 
 fn buffer(model: &Review, theme: &Theme) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, model.size.0, model.size.1));
-    draw(model, theme, &mut buffer);
+    draw(model, &keymap(), theme, &mut buffer);
     buffer
 }
 
@@ -108,7 +112,9 @@ fn text(model: &Review) -> String {
 }
 
 fn press(model: &mut Review, keys: &str) -> Vec<Effect> {
-    let effects = keys.split(' ').flat_map(|key| update::key(model, Key::parse(key).expect(key), Mono::ZERO)).collect();
+    let keymap = keymap();
+    let effects =
+        keys.split(' ').flat_map(|key| update::key(model, Key::parse(key).expect(key), &keymap, Mono::ZERO)).collect();
     model.refresh();
     effects
 }
@@ -222,9 +228,9 @@ fn case_113_every_size_is_drawn_with_every_tab() {
     for width in widths {
         for height in (1..=26).chain([35, 36, 37, 40, 60, 100]) {
             model.size = (width, height);
-            for (index, (tab, _)) in Tab::ALL.into_iter().enumerate() {
+            for (index, (tab, ..)) in Tab::ALL.into_iter().enumerate() {
                 model.tab = tab;
-                model.help = index == 1;
+                model.help = (index == 1).then(Default::default);
                 model.plot.kind = [Kind::Codes, Kind::Latency, Kind::Rate][index % 3];
                 model.log = (index == 4).then(LogView::default);
                 model.prompt = (index == 5).then(Default::default);
@@ -259,7 +265,7 @@ proptest! {
         model.timeline.request(host, Ended { time: Wall(-BEGAN), ..ended });
         model.size = size;
         for key in keys.chars() {
-            update::key(&mut model, Key::char(key), Mono::ZERO);
+            update::key(&mut model, Key::char(key), &keymap(), Mono::ZERO);
             model.refresh();
             buffer(&model, &theme);
         }
@@ -280,4 +286,93 @@ fn pictures_are_real_frames() {
     }
     let kept = std::fs::read_to_string(&file).expect("there is a picture");
     assert!(kept == picture, "{} is out of date", file.display());
+}
+
+#[test]
+fn the_mouse_chooses_tabs_rows_moments_and_orders() {
+    let mut model = model((80, 24));
+    assert!(matches!(press(&mut model, "M")[..], [Effect::Mouse(true)]));
+    let point = |model: &mut Review, code| {
+        let effects = update::key(model, Key::plain(code), &keymap(), Mono::ZERO);
+        model.refresh();
+        assert!(effects.is_empty());
+    };
+    use crate::tui::key::KeyCode::{Click, WheelDown, WheelUp};
+    let (from, to) = model.cursor_span();
+    point(&mut model, WheelUp);
+    assert_eq!(model.cursor_span().1, from);
+    point(&mut model, WheelDown);
+    assert_eq!(model.cursor_span(), (from, to));
+    point(&mut model, Click(10, 5));
+    assert_eq!(model.cursor_span().0, model.timeline.bins().start(0), "the first cell");
+    point(&mut model, Click(79, 5));
+    assert_eq!(model.cursor_span().0, model.timeline.bins().start(0), "no moment stands there");
+    // ` [1 timeline]  2 hosts  3 rate decisions  4 your actions  …`
+    point(&mut model, Click(17, 1));
+    assert_eq!(model.tab, Tab::Hosts);
+    point(&mut model, Click(5, 6));
+    assert_eq!(model.lists[Tab::Hosts as usize].at, 2);
+    point(&mut model, Click(5, 20));
+    assert_eq!(model.lists[Tab::Hosts as usize].at, 2, "no host stands there");
+    point(&mut model, Click(5, 3));
+    assert_eq!((model.sort, model.reversed), (crate::tui::review::model::HostSort::Name, false), "on the heading HOST");
+    point(&mut model, Click(5, 3));
+    assert!(model.reversed);
+    point(&mut model, Click(45, 1));
+    assert_eq!(model.tab, Tab::Acts);
+    point(&mut model, Click(5, 8));
+    assert_eq!(model.lists[Tab::Acts as usize].at, 1);
+    press(&mut model, "?");
+    point(&mut model, Click(17, 1));
+    assert_eq!(model.tab, Tab::Acts, "not through the help");
+}
+
+#[test]
+fn the_keys_of_the_review_are_rebound_by_name() {
+    let keys = [("picture", "v"), ("show_hosts", "x"), ("leave", "Z")];
+    let keys = keys.map(|(action, key)| (action.to_owned(), key.to_owned()));
+    let keymap = Keymap::with_overrides(&keys.into()).expect("no conflict");
+    let mut model = model((80, 24));
+    let send = |model: &mut Review, key: char| update::key(model, Key::char(key), &keymap, Mono::ZERO);
+    assert!(send(&mut model, 'm').is_empty() && model.plot.kind == Kind::Codes, "unbound");
+    send(&mut model, 'v');
+    assert_eq!(model.plot.kind, Kind::Latency);
+    send(&mut model, 'x');
+    assert_eq!(model.tab, Tab::Hosts);
+    assert!(matches!(send(&mut model, 'Z')[..], [Effect::Leave]));
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
+    draw(&model, &keymap, &theme("default", Glyphs::Unicode), &mut buffer);
+    assert!(text_of(&buffer).contains("[x hosts]"), "and the tabs say so");
+}
+
+/// The styles of every tab, as of the dashboard's screens.
+#[test]
+fn styles_of_every_screen_are_as_agreed() {
+    let themes = [
+        ("60x12", (60, 12), theme("default", Glyphs::Unicode)),
+        ("80x24", (80, 24), theme("default", Glyphs::Unicode)),
+        ("160x50", (160, 50), theme("default", Glyphs::Unicode)),
+        ("80x24_ascii", (80, 24), theme("mono", Glyphs::Ascii)),
+    ];
+    let screens = [
+        ("timeline", "1"),
+        ("latency", "m"),
+        ("hosts", "2 j"),
+        ("decisions", "3"),
+        ("acts", "4"),
+        ("export", "5"),
+        ("compare", "6"),
+        ("help", "?"),
+        ("help_lists", "2 ?"),
+        ("filter", "/ is:"),
+    ];
+    for (size_name, size, theme) in &themes {
+        for (name, keys) in screens {
+            let mut model = model(*size);
+            press(&mut model, &keys.replace("is:", "i s :"));
+            let drawn = buffer(&model, theme);
+            assert!(!size_name.ends_with("ascii") || text_of(&drawn).is_ascii(), "{name}");
+            insta::assert_snapshot!(format!("styles_{name}_{size_name}"), dump(&drawn));
+        }
+    }
 }

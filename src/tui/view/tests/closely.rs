@@ -1,7 +1,8 @@
 //! One host closely: as a screen of its own and beside the table.
 
 use super::*;
-use crate::tui::model::Screen;
+use crate::control::Code;
+use crate::tui::model::{Part, Screen};
 use crate::watch::{Focus, Recent};
 use std::sync::Arc;
 
@@ -17,7 +18,14 @@ pub(super) fn closely(name: &str, size: (u16, u16)) -> Model {
         let mut view = model.row_at(at).expect("there").view.clone();
         view.as_of = sample::NOW.after(Duration::from_secs(u64::from(step) * 60));
         view.effective.rate = if step < 12 { 2.0 } else { 2.0 / f64::from(step - 10) };
-        view.total = [u64::from(step) * 100, 7, u64::from(step * step), 0, u64::from(step / 9)];
+        let code = |code, total| crate::control::CodeCount { code, recent: 0, total };
+        let failure = crate::control::FailureCode::of(crate::control::Outcome::Timeout);
+        view.codes = vec![
+            code(Code::Status(200), u64::from(step) * 100),
+            code(Code::Status(404), 7),
+            code(Code::Status(429), u64::from(step * step)),
+            code(Code::Failure(failure), u64::from(step / 9)),
+        ];
         view.as_of = view.as_of.before(Duration::from_secs(1740));
         if step == 0 {
             model.history = crate::tui::history::History::default();
@@ -39,6 +47,63 @@ fn the_detail_is_as_agreed() {
     assert!(ascii.is_ascii(), "{ascii}");
     insta::assert_snapshot!("detail_80x24_ascii", ascii);
     insta::assert_snapshot!("detail_styles", styles(&buffer(&model, &theme("default", Glyphs::Unicode), (80, 24))));
+}
+
+#[test]
+fn an_unfolded_detail_tells_all_and_is_scrolled() {
+    let mut model = closely("api.gazet.test", (80, 24));
+    model.unfolded = Some(0);
+    insta::assert_snapshot!("unfolded_80x24", text(&model, (80, 24)));
+    let mut told = String::new();
+    let (keymap, theme) = (keymap(), theme("default", Glyphs::Unicode));
+    let last = rows_to_scroll(&Scene { model: &model, keymap: &keymap, theme: &theme, now: Mono::ZERO });
+    assert!((10..60).contains(&last), "{last}");
+    for first in 0..=last {
+        model.unfolded = Some(first);
+        let words = text(&model, (80, 24));
+        assert!(words.contains(&format!("rows {} to {}", first + 1, first + 20)), "{words}");
+        told.push_str(&words);
+    }
+    for part in [
+        "https://api.gazet.test: the group for all, 14 rules; fetched 3 h ago, again",
+        "64 URLs denied",
+        "/api/v2/list",
+        "1.5 of 5.0  0.50 of 1.00/s  3 906 queued",
+        "/search",
+        "latency median 182 ms, p95 1.9 s",
+        "Retry-After 120",
+        "override 4.00/s (api.gazet.test)",
+    ] {
+        assert!(told.contains(part), "{part}:\n{told}");
+    }
+    model.unfolded = Some(usize::MAX);
+    assert!(text(&model, (80, 24)).contains(&format!("rows {} to", last + 1)), "never beyond its end");
+}
+
+#[test]
+fn each_code_has_a_row_of_dots() {
+    let words = text(&closely("api.gazet.test", (100, 60)), (100, 60));
+    let dots = words.lines().skip_while(|line| !line.contains("time × status")).skip(1);
+    let labels: Vec<_> = dots.take(3).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(labels, ["200", "429", "timeout"], "{words}");
+}
+
+#[test]
+fn what_the_moving_keys_are_for_is_seen() {
+    let mut model = closely("api.gazet.test", (160, 50));
+    model.screen = Screen::Hosts;
+    let reversed = |model: &Model| {
+        let buffer = buffer(model, &theme("mono", Glyphs::Unicode), (160, 50));
+        let is_reversed = |x, y| buffer.cell((x, y)).is_some_and(|cell| cell.modifier.contains(Modifier::REVERSED));
+        let row = |y| (0..160).filter(|x| is_reversed(*x, y)).count();
+        (row(3), (36..49).map(row).max().unwrap_or(0))
+    };
+    assert_eq!(reversed(&model), (0, 0));
+    model.part = Part::Side;
+    assert_eq!(reversed(&model), (49, 0));
+    assert!(text(&model, (160, 50)).contains("j unfolds"));
+    model.part = Part::Log;
+    assert_eq!(reversed(&model), (0, 160));
 }
 
 #[test]
@@ -88,6 +153,7 @@ fn case_113_every_size_is_drawn_with_the_detail() {
             for screen in [Screen::Host, Screen::Hosts] {
                 model.screen = screen;
                 let theme = &themes[usize::from(height) % 2];
+                model.unfolded = (height % 3 == 0).then_some(usize::from(width));
                 buffer(&model, theme, (width, height));
             }
         }
@@ -104,9 +170,23 @@ fn case_117_case_118_no_path_leaves_its_cell() {
         outcome: crate::control::Outcome::Timeout,
         latency: Duration::MAX,
     });
-    model.focus = Some(Arc::new(Focus { host: HostId(3), recent: recent.collect() }));
+    model.focus = Some(Arc::new(Focus { recent: recent.collect(), ..sample::focus() }));
     for size in [(60, 12), (80, 24), (160, 50)] {
         let bytes = frame_bytes(&model, &theme("default", Glyphs::Unicode), size);
         assert_eq!(foreign_controls(&bytes), Vec::<String>::new());
     }
+}
+
+/// See the test of the same name for the hosts screen: set `CRAWLDECK_WRITE_PICTURES` to write it anew.
+#[test]
+fn pictures_are_real_frames() {
+    let size = (100, 40);
+    let around = Surroundings { no_color: false, depth: Depth::True, utf8: true };
+    let theme = Theme::load("default", Glyphs::Unicode, around).expect("loads");
+    let frame = buffer(&closely("api.gazet.test", size), &theme, size);
+    assert_picture(
+        "detail.svg",
+        &frame,
+        "One host closely: why it waits, its rates, its bucket, its answers over time",
+    );
 }

@@ -46,6 +46,36 @@ fn where_one_last_looked_is_between_old_and_new() {
 }
 
 #[test]
+fn the_limit_of_the_log_is_told() {
+    let mut model = logbook((80, 24));
+    assert!(!text(&model, (80, 24)).contains("newest 500"), "this is the whole log");
+    let mut snapshot = sample::snapshot();
+    snapshot.log = vec![snapshot.log[0].clone(); 600];
+    model.apply(snapshot, Mono::ZERO);
+    assert!(text(&model, (80, 24)).contains("log · 500 entries of the newest 500, older ones in events.jsonl"));
+    assert!(text(&model, (60, 12)).contains("500 entries of the newest 500"));
+}
+
+#[test]
+fn a_note_stands_under_you() {
+    let mut model = logbook((80, 24));
+    let mut snapshot = sample::snapshot();
+    let line = crate::watch::LogLine {
+        who: crate::control::Who::Operator,
+        host: Clean::default(),
+        text: Clean::new("note: asked by mail"),
+        ..snapshot.log[0].clone()
+    };
+    snapshot.log = vec![line];
+    model.apply(snapshot, Mono::ZERO);
+    for _ in 0..3 {
+        model.logbook.next_who();
+    }
+    let words = text(&model, (80, 24));
+    assert!(words.contains("only you") && words.contains("you   –                  note: asked by mail"), "{words}");
+}
+
+#[test]
 fn the_selected_line_is_always_on_the_screen() {
     let mut model = logbook((60, 12));
     let mut snapshot = sample::snapshot();
