@@ -245,3 +245,47 @@ async fn a_redirect_under_way_goes_on_where_it_was() {
     assert!(firsts.iter().all(|(_, times)| *times == 1), "no first hop is made again: {firsts:?}");
     assert_eq!(ended.kind(RequestKind::Redirect), 4);
 }
+
+/// A page of each host links on within it. One host is an input, the other what an input redirected to.
+#[tokio::test(flavor = "multi_thread")]
+async fn case_89_what_was_in_scope_is_so_before_the_inputs_are_read_again() {
+    let server = LabServer::start(Box::new(|_: Duration, request: &SimRequest<'_>, _: &HeaderMap| {
+        let number: u32 = request.path.rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+        match (request.host, request.path) {
+            (_, "/robots.txt") => SimResponse { status: 404, ..page() },
+            ("moved.test", _) => {
+                let to = String::from("http://www.moved.test/p/0");
+                SimResponse { status: 301, headers: vec![("location", to)], ..page() }
+            }
+            _ if number < 40 => {
+                let next = format!("<a href='/p/{}'>next</a>", number + 1);
+                let headers = vec![("content-type", String::from("text/html"))];
+                SimResponse { headers, body: SimBody::Text(next.into()), ..page() }
+            }
+            _ => page(),
+        }
+    }));
+    let crawl = || {
+        let mut crawl = Crawl::new();
+        crawl.config.crawl.follow = crawldeck::config::Follow::Host;
+        crawl.rate(40.0, 1.0);
+        for name in ["given.test", "moved.test", "www.moved.test"] {
+            crawl.host(name, &server);
+        }
+        crawl
+    };
+    let mut start = crawl();
+    start.url("http://given.test/p/0");
+    start.url("http://moved.test/");
+    let running = start.start();
+    running.totals_are("some of each", |totals| totals.urls_done >= 12).await;
+    running.ask(Request::Stop).await;
+    let (first, folder) = running.end_keeping().await;
+    assert!((12..82).contains(&first.fates().0), "the test is to stop it half way: {:?}", first.fates());
+
+    // No input names them now.
+    let mut again = crawl();
+    again.resume_in(folder);
+    let ended = again.run().await;
+    ended.assert_all_done(82);
+}
