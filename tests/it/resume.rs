@@ -260,7 +260,7 @@ async fn case_89_what_was_in_scope_is_so_before_the_inputs_are_read_again() {
             _ if number < 40 => {
                 let next = format!("<a href='/p/{}'>next</a>", number + 1);
                 let headers = vec![("content-type", String::from("text/html"))];
-                SimResponse { headers, body: SimBody::Text(next.into()), ..page() }
+                SimResponse { headers, body: SimBody::Text(next), ..page() }
             }
             _ => page(),
         }
