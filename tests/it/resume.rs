@@ -289,3 +289,37 @@ async fn case_89_what_was_in_scope_is_so_before_the_inputs_are_read_again() {
     let ended = again.run().await;
     ended.assert_all_done(82);
 }
+
+/// As after a kill between the writing of a robots.txt and that of its sitemaps.
+#[tokio::test(flavor = "multi_thread")]
+async fn case_41_sitemaps_of_a_robots_txt_that_is_known_already_are_read() {
+    let server = LabServer::start(Box::new(|_: Duration, request: &SimRequest<'_>, _: &HeaderMap| {
+        let text = match request.path {
+            "/robots.txt" => "User-agent: *\nDisallow:\nSitemap: http://r.test/map.txt\n",
+            "/map.txt" => "http://r.test/p/7\nhttp://r.test/p/8\n",
+            _ => "a page",
+        };
+        let headers = vec![("content-type", String::from("text/plain"))];
+        SimResponse { headers, body: SimBody::Text(text.into()), ..page() }
+    }));
+    let crawl = |sitemaps: bool| {
+        let mut crawl = Crawl::new();
+        crawl.config.crawl.sitemaps = sitemaps;
+        crawl.host("r.test", &server);
+        crawl.pages("r.test", 2);
+        crawl
+    };
+    let (first, folder) = crawl(false).start().end_keeping().await;
+    first.assert_all_done(2);
+    let mut again = crawl(true);
+    again.resume_in(folder);
+    let (second, folder) = again.start().end_keeping().await;
+    second.assert_all_done(5);
+    assert_eq!((second.kind(RequestKind::Robots), second.kind(RequestKind::Sitemap)), (1, 1));
+    // And but once.
+    let mut last = crawl(true);
+    last.resume_in(folder);
+    let last = last.run().await;
+    last.assert_all_done(5);
+    assert_eq!(last.kind(RequestKind::Sitemap), 1);
+}

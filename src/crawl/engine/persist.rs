@@ -120,6 +120,12 @@ impl Engine {
             self.take_told(told);
         }
         self.restore_held(held);
+        // A robots.txt is on the medium before the URLs of its sitemaps are: who was killed between the two never took them.
+        if self.config.crawl.sitemaps {
+            for (authority, sitemaps) in self.robots.sitemaps() {
+                self.take_sitemaps(&authority, &sitemaps);
+            }
+        }
         for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
             self.sync_all(host);
         }
