@@ -42,7 +42,7 @@ use crate::text::Clean;
 use frame::{FrameError, PAYLOAD};
 use load::{Loaded, Mark};
 use read::Reading;
-use record::{TriedRecord, UrlRecord};
+use record::{HeldRecord, TriedRecord, UrlRecord};
 use states::StateKind;
 use writer::{Piece, Shared, Transaction, Writer};
 
@@ -276,7 +276,12 @@ impl Store {
         });
     }
 
-    /// A URL that had failed is pending again.
+    /// A URL is held back as one of a trap: whoever resumes the run holds it back, too.
+    pub fn held(&mut self, held: &HeldRecord<'_>) {
+        self.append(|piece| record::push_held(&mut piece.payload, held));
+    }
+
+    /// A URL that had failed is pending again, one that was held back may go.
     pub fn back(&mut self, id: UrlId) {
         self.append(|piece| record::push_back(&mut piece.payload, id));
     }

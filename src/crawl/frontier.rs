@@ -20,7 +20,7 @@ use crate::control::host::LaneQueue;
 use crate::control::{HostId, Lane, Mono};
 pub use crate::store::Folded;
 use crate::store::load::{Loaded, Prints};
-use crate::store::record::{HopRecord, TriedRecord, UrlRecord};
+use crate::store::record::{HeldRecord, HopRecord, TriedRecord, UrlRecord};
 use crate::store::{Fate, Store, UrlId};
 pub use walk::Step;
 use walk::Walk;
@@ -231,6 +231,20 @@ impl Frontier {
         let (print, host, kind) = (folded(fingerprint), host.map(|host| host.0), job.kind());
         let Job { depth, run, .. } = *job;
         store.add_url(&UrlRecord { host, print, depth, run, kind, url: job.root() })
+    }
+
+    /// Keeps that a URL is held back as one of `trap`.
+    pub fn hold(&mut self, id: UrlId, trap: u64, host: HostId, job: &Job) {
+        if let Some(store) = &mut self.store {
+            store.held(&HeldRecord { id, trap, host: host.0, depth: job.depth, url: job.root() });
+        }
+    }
+
+    /// Keeps that a URL that was held back may go; it is to be pushed.
+    pub fn let_go(&mut self, id: UrlId) {
+        if let Some(store) = &mut self.store {
+            store.back(id);
+        }
     }
 
     /// What became of a URL, and why.
