@@ -105,13 +105,18 @@ impl<'a> Brush<'a> {
         }
     }
 
-    /// Empties the area.
+    /// Empties the area. A wide letter that reaches into it from the left goes, too: a terminal would show it whole,
+    /// and not what stands here.
     pub fn wipe(&mut self) {
         let blank = " ".repeat(usize::from(self.area.width));
         for y in 0..self.area.height {
             // A style of its own, so that nothing of what was there shines through.
             let style = Style::reset();
             self.buffer.set_stringn(self.area.x, self.area.y + y, &blank, blank.len(), style);
+            let left = self.area.x.checked_sub(1).and_then(|x| self.buffer.cell_mut((x, self.area.y + y)));
+            if let Some(cell) = left.filter(|cell| unicode_width::UnicodeWidthStr::width(cell.symbol()) > 1) {
+                cell.set_symbol(" ");
+            }
         }
     }
 

@@ -212,4 +212,8 @@ mod dump;
 #[cfg(test)]
 pub(super) use dump::dump;
 #[cfg(test)]
+mod whole;
+#[cfg(test)]
+pub(super) use whole::{broken, every_size};
+#[cfg(test)]
 mod tests;

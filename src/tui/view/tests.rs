@@ -417,6 +417,22 @@ fn case_117_case_118_no_name_leaves_its_cell() {
     }
 }
 
+/// A wide letter half under a box would be shown whole, and the box without its side.
+#[test]
+fn case_117_case_118_wide_letters_under_a_box_do_not_take_its_side() {
+    let mut snapshot = sample::snapshot();
+    let name = "日本語のとても長い名前のホスト.テスト.example";
+    snapshot.changed = (0..30).map(|id| sample::row(id, &format!("{}{name}", "a".repeat(id as usize % 2)))).collect();
+    let mut model = of_snapshot(snapshot, (160, 50));
+    for overlay in overlays(&model) {
+        model.overlay = overlay;
+        for width in (60..=110).chain([140, 141, 160]) {
+            let drawn = buffer(&model, &theme("default", Glyphs::Unicode), (width, 24));
+            assert_eq!(broken(&drawn), Vec::<String>::new(), "{:?} at {width}", model.overlay);
+        }
+    }
+}
+
 #[test]
 fn the_check_of_foreign_bytes_can_fail() {
     for bytes in [&b"\x1b]52;c;x\x07"[..], b"\x1b[2J", "\u{9b}1m".as_bytes(), "\u{202e}".as_bytes(), b"a\x07"] {

@@ -16,7 +16,7 @@ use crate::tui::plot::Kind;
 use crate::tui::review::model::LogView;
 use crate::tui::review::update::{self, Effect};
 use crate::tui::theme::{Depth, Surroundings};
-use crate::tui::view::{dump, text_of};
+use crate::tui::view::{broken, dump, every_size, text_of};
 
 /// 2026-11-30T18:00:00Z.
 const BEGAN: i64 = 1_796_061_600_000_000;
@@ -243,6 +243,32 @@ fn case_113_every_size_is_drawn_with_every_tab() {
     let empty = Review::new(Path::new("/no/such"), None);
     buffer(&empty, &unicode);
     assert!(!text(&empty).is_empty());
+}
+
+/// With `CRAWLDECK_EVERY_SIZE` all of them: see the dashboard's.
+#[test]
+fn case_113_every_size_renders_every_screen() {
+    let looks = [theme("default", Glyphs::Unicode), theme("mono", Glyphs::Ascii)];
+    let mut all: Vec<Review> = ["1", "1 m", "1 m m", "2", "3", "4", "5", "6", "1 ?", "2 ?", "/ i s :", "2 l"]
+        .into_iter()
+        .map(|keys| {
+            let mut model = model((80, 24));
+            press(&mut model, keys);
+            model
+        })
+        .collect();
+    if let Some(last) = all.last_mut() {
+        last.log = Some(LogView::default());
+    }
+    for size in every_size() {
+        for (at, model) in all.iter_mut().enumerate() {
+            model.size = size;
+            model.plot.zoom = u32::from(size.0 % 5);
+            model.refresh();
+            let frame = buffer(model, &looks[(usize::from(size.0 + size.1) + at) % 2]);
+            assert_eq!(broken(&frame), Vec::<String>::new(), "screen {at} at {size:?}");
+        }
+    }
 }
 
 #[test]

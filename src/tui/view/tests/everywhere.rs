@@ -110,6 +110,30 @@ fn case_113_every_small_size_is_drawn_with_every_screen() {
     }
 }
 
+#[test]
+fn case_113_every_size_renders_every_screen() {
+    // The threads share the heights.
+    let threads = 2;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                let looks = [theme("default", Glyphs::Unicode), theme("mono", Glyphs::Ascii)];
+                let (keymap, mut all) = (keymap(), screens((80, 24)));
+                for size in every_size().filter(|(_, height)| height % threads == thread) {
+                    for (at, (name, model)) in all.iter_mut().enumerate() {
+                        (model.size, model.page) = (size, usize::from(Layout::of(size, model.log_open).table));
+                        model.settle_cursor();
+                        let theme = &looks[(usize::from(size.0 + size.1) + at) % 2];
+                        let mut buffer = Buffer::empty(Rect::new(0, 0, size.0, size.1));
+                        draw(&Scene { model, keymap: &keymap, theme, now: Mono::ZERO }, &mut buffer);
+                        assert_eq!(broken(&buffer), Vec::<String>::new(), "{name} at {size:?}");
+                    }
+                }
+            });
+        }
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
@@ -120,11 +144,12 @@ proptest! {
         let theme = if ascii { theme("mono", Glyphs::Ascii) } else { theme("light", Glyphs::Unicode) };
         SCREENS.with(|screens| {
             let keymap = keymap();
-            let (_, model) = &screens[which % screens.len()];
+            let (name, model) = &screens[which % screens.len()];
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
             draw(&Scene { model, keymap: &keymap, theme: &theme, now: Mono::ZERO }, &mut buffer);
             let words = text_of(&buffer);
             assert!(!words.trim().is_empty() || width * height < 8, "nothing is shown at {width}x{height}");
+            assert_eq!(broken(&buffer), Vec::<String>::new(), "{name}");
         });
     }
 }
