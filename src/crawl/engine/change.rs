@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use regex::Regex;
 
 use super::Engine;
-use super::exclude::EXCLUDES_MAX;
 use crate::config::CONCURRENCY_RANGE;
 use crate::control::{Value, What, Who};
 use crate::crawl::address::parse_url;

@@ -171,8 +171,6 @@ mod tests {
             clock: clock.clone(),
             journal: Journal::open(folder.path(), clock).expect("writable"),
             archive: None,
-            store: crate::store::Store::begun_in(folder.path()),
-            loaded: None,
             inputs: input::spawn(urls.map(|url| Source::Url(url.to_owned())).into()).expect("readable"),
             requests: requests_in,
             watcher: Some(watcher),
