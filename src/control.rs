@@ -14,6 +14,7 @@ pub mod concern;
 pub mod controller;
 pub mod decision;
 pub mod eta;
+pub mod hints;
 mod history;
 pub mod hold;
 pub mod host;
@@ -41,6 +42,7 @@ pub use command::{
 pub use concern::{Concern, ConcernKind, Evidence};
 pub use controller::{Controller, Grant, Judgement};
 pub use decision::{Decision, Value, What, Who};
+pub use hints::Hint;
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
 pub use reconfigure::Placement;

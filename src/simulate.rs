@@ -193,7 +193,7 @@ fn configured(settings: &Settings) -> Contender {
 fn contender(named: SimulatedController, settings: &Settings) -> Result<Contender, String> {
     let peer = |name, peer| Ok(Contender { name, candidate: Candidate::Peer(peer) });
     match named {
-        SimulatedController::Adaptive => Err("the controller `adaptive` is not there yet; write halving".to_owned()),
+        SimulatedController::Adaptive => Ok(core(ControllerKind::Adaptive, settings)),
         SimulatedController::Halving => Ok(core(ControllerKind::Halving, settings)),
         SimulatedController::Static => Ok(core(ControllerKind::Static, settings)),
         SimulatedController::Mission => peer("mission", Peer::Mission),
@@ -212,6 +212,7 @@ fn core(kind: ControllerKind, settings: &Settings) -> Contender {
         policy.kind = kind;
     }
     let name = match kind {
+        ControllerKind::Adaptive => "adaptive",
         ControllerKind::Halving => "halving",
         ControllerKind::Static => "static",
     };

@@ -155,6 +155,12 @@ fn tell(dir: &Path, loaded: &Loaded, out: &mut dyn Write) -> io::Result<()> {
     for pattern in &run.excluded {
         writeln!(out, "excluded    {}", Clean::new(pattern))?;
     }
+    for pattern in &run.allowed {
+        writeln!(out, "allowed     {}", Clean::new(pattern))?;
+    }
+    if !loaded.held.is_empty() {
+        writeln!(out, "traps       {} of the pending URLs are held back", loaded.held.len())?;
+    }
     tell_hosts(&moments, &hosts, out)?;
     let notes: Vec<Note> = state(loaded, NOTES_STATE);
     for note in notes.iter().rev().take(NOTES_SHOWN).rev() {

@@ -40,9 +40,9 @@ use crate::clock::Anchor;
 use crate::journal::disk::Disk;
 use crate::text::Clean;
 use frame::{FrameError, PAYLOAD};
-use load::Loaded;
+use load::{Loaded, Mark};
 use read::Reading;
-use record::{TriedRecord, UrlRecord};
+use record::{HeldRecord, TriedRecord, UrlRecord};
 use states::StateKind;
 use writer::{Piece, Shared, Transaction, Writer};
 
@@ -87,11 +87,15 @@ pub trait Barrier: Send {
     /// Returns when everything that was handed over before the call is on the medium. May take as long as a disk
     /// takes; an error says why it cannot be, and the call is made again later.
     fn sync(&mut self) -> io::Result<()>;
-    /// How far it is after a `sync`, in its own words: what it wants to know when the run is resumed.
-    fn place(&self) -> String {
-        String::new()
+    /// Who tells how far it is, if it wants to know that when the run is resumed. Asked when a transaction is handed
+    /// over, so that the place is never beyond what the transaction tells.
+    fn teller(&self) -> Option<Teller> {
+        None
     }
 }
+
+/// Tells how far something is, in its own words. Must not wait.
+pub type Teller = Box<dyn Fn() -> String + Send>;
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -175,6 +179,7 @@ pub struct Store {
     states: Vec<Vec<u8>>,
     bytes: usize,
     next_id: u32,
+    tellers: Vec<(&'static str, Teller)>,
     /// Transactions handed over.
     handed: u64,
     /// Tries that may not be on the medium yet, and the transaction they are in.
@@ -206,6 +211,7 @@ impl Store {
         let dir = run.join(load::STATE_FOLDER);
         std::fs::create_dir_all(&dir).map_err(|source| StoreError::Folder { path: dir.clone(), source })?;
         let next_id = loaded.next_id;
+        let tellers = barriers.iter().filter_map(|barrier| Some((barrier.name(), barrier.teller()?))).collect();
         let (shared, index) = Shared::new(std::mem::take(&mut loaded.index));
         let writer = Writer::new(&dir, loaded, barriers, disk, options, Arc::clone(&shared), Arc::clone(&index));
         let health = writer.health();
@@ -220,6 +226,7 @@ impl Store {
             states: Vec::new(),
             bytes: 0,
             next_id,
+            tellers,
             handed: 0,
             tries: HashMap::default(),
             health,
@@ -269,7 +276,12 @@ impl Store {
         });
     }
 
-    /// A URL that had failed is pending again.
+    /// A URL is held back as one of a trap: whoever resumes the run holds it back, too.
+    pub fn held(&mut self, held: &HeldRecord<'_>) {
+        self.append(|piece| record::push_held(&mut piece.payload, held));
+    }
+
+    /// A URL that had failed is pending again, one that was held back may go.
     pub fn back(&mut self, id: UrlId) {
         self.append(|piece| record::push_back(&mut piece.payload, id));
     }
@@ -312,11 +324,12 @@ impl Store {
         if !self.has_news() {
             return;
         }
+        let places = self.tellers.iter().map(|(name, teller)| ((*name).to_owned(), teller())).collect();
         let transaction = Transaction {
             urls: std::mem::take(&mut self.urls),
             states: std::mem::take(&mut self.states),
             bytes: std::mem::take(&mut self.bytes),
-            anchor,
+            mark: Mark { anchor, places },
         };
         self.handed += 1;
         self.shared.push(transaction);

@@ -270,6 +270,7 @@ fn shape_word(shape: Shape) -> &'static str {
 
 fn kind_word(kind: ControllerKind) -> &'static str {
     match kind {
+        ControllerKind::Adaptive => "adaptive",
         ControllerKind::Halving => "halving",
         ControllerKind::Static => "static",
     }

@@ -38,9 +38,9 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The controllers by name.
 pub(super) const KINDS: [(&str, Word<ControllerKind>); 3] = [
+    ("adaptive", Word::Is(ControllerKind::Adaptive)),
     ("halving", Word::Is(ControllerKind::Halving)),
     ("static", Word::Is(ControllerKind::Static)),
-    ("adaptive", Word::NotYet("comes with the controller `adaptive`; write \"halving\"")),
 ];
 
 /// The shapes by name.

@@ -224,7 +224,6 @@ fn links_are_followed_as_far_as_it_says() {
 #[test]
 fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
     for (text, place, reason) in [
-        ("[controller]\nkind = \"adaptive\"", "2:8", "comes with the controller `adaptive`; write \"halving\""),
         ("[controller]\nprior = \"hour-of-week\"", "2:9", "write \"off\""),
         ("[controller]\nprior = \"random-forest\"", "2:9", "write \"off\""),
         ("[controller]\nmemory = \"x\"", "2:10", "write \"\""),
@@ -232,7 +231,6 @@ fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
         ("[controller]\ngroup_by = \"domain\"", "2:12", "write \"host\""),
         ("[output]\nbodies = \"all\"", "2:10", "\"none\" or \"ok\""),
         ("[ui]\ntheme = \"lihgt\"", "2:9", "did you mean \"light\"?"),
-        ("[[host]]\nmatch = \"a\"\ncontroller = \"adaptive\"", "3:14", "write \"halving\""),
     ] {
         let shown = error(text);
         assert!(shown.starts_with(&format!("c.toml:{place}: ")), "{shown}");

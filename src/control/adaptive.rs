@@ -4,11 +4,15 @@
 //! now, never above the originals. It knows nothing of overrides, pauses and Crawl-delay: it learns on
 //! under all of them. Holds are the host's (`hold.rs`), since the server's word is about the host.
 
+pub mod arc;
 mod fixed;
 mod halving;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
+pub use arc::{ADAPTIVE_MIN_RATE, Arc, Doing, Why};
 pub use fixed::Fixed;
 pub use halving::{HALVING_MIN_RATE, Halving};
 
@@ -19,11 +23,17 @@ use super::{ControllerKind, Mono, Original};
 pub enum Signal {
     /// 2xx or 304.
     Success,
-    /// 429, 503 with Retry-After, or a run of refusals.
+    /// 429, or 503 with Retry-After.
     Throttle,
+    /// A 403 or 401 that is one of a run, or answers a probe.
+    Refused,
     /// Another 5xx.
     ServerError,
-    /// Everything that says nothing about the rate: 404, 3xx, network trouble, our own trouble.
+    /// The server answered something that says nothing about the rate: 404, 3xx.
+    Answered,
+    /// No answer: a deadline passed, or the connection broke.
+    Silent,
+    /// Everything else: other network trouble, our own trouble.
     Neutral,
 }
 
@@ -36,8 +46,8 @@ pub struct Observation {
     pub sent: Mono,
     /// Whether the request was the probe that ends a hold: its refusal belongs to the old incident.
     pub probe: bool,
-    /// Whether the refusal budget allows to climb.
-    pub may_climb: bool,
+    /// From send to the answer, seconds.
+    pub latency: f64,
 }
 
 /// The bounds a controller works in.
@@ -47,6 +57,19 @@ pub struct Bounds {
     pub original: Original,
     /// Floor of the rate as configured; 0 = the controller's own.
     pub min_rate: f64,
+    /// Refusals of the host in the last ten minutes.
+    pub refused: u32,
+    /// How many it may see before probing stops; 0 = no budget.
+    pub budget: u32,
+    /// The cold start bounds the rate.
+    pub cold: bool,
+}
+
+impl Bounds {
+    /// Whether the refusal budget allows to ask for more.
+    pub fn may_climb(&self) -> bool {
+        self.budget == 0 || self.refused < self.budget
+    }
 }
 
 /// A change of the adaptive values.
@@ -58,10 +81,19 @@ pub struct Shift {
     pub after: Original,
 }
 
+/// How a controller wants a bare throttle to be waited out.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wait {
+    /// Seconds until the probe.
+    pub secs: f64,
+    /// After so long the probe counts as taken though it is not answered; `None` = never.
+    pub patience: Option<Duration>,
+}
+
 /// What every controller can do. All times come in; nothing blocks, allocates or fails.
 pub trait RateController {
     /// A request was sent.
-    fn on_send(&mut self, now: Mono);
+    fn on_send(&mut self, now: Mono, bounds: &Bounds);
     /// An answer came; returns the change it made, if any.
     fn on_outcome(&mut self, now: Mono, bounds: &Bounds, observation: &Observation) -> Option<Shift>;
     /// Rate and capacity it would use now.
@@ -70,6 +102,19 @@ pub trait RateController {
     fn ready_at(&self, now: Mono) -> Mono;
     /// Back to the originals, as if nothing had been learned but the moment of the last cut.
     fn reset(&mut self, now: Mono, bounds: &Bounds);
+    /// How to wait after a throttle (of a request sent at `sent`) that does not say; `None` = as the host's own
+    /// backoff says.
+    fn pause(&self, _sent: Mono) -> Option<Wait> {
+        None
+    }
+    /// How its number came about, where it can say.
+    fn why(&self, _now: Mono) -> Option<Why> {
+        None
+    }
+    /// Requests in flight at most, for the controller's own reasons.
+    fn in_flight_max(&self) -> u32 {
+        u32::MAX
+    }
     /// The originals were changed from `before` to `after`. A value that stood at its original follows it; one
     /// that was cut stays where it is, but never above the new original. What was learned is kept.
     fn rebase(&mut self, before: Original, after: Original);
@@ -79,6 +124,8 @@ pub trait RateController {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Adaptive {
+    /// Finds the limit. Boxed: it is the largest, and a million hosts may be known.
+    Adaptive(Box<Arc>),
     /// The mission's rules.
     Halving(Halving),
     /// Never adapts.
@@ -89,6 +136,7 @@ impl Adaptive {
     /// A fresh controller at the originals.
     pub fn new(kind: ControllerKind, original: Original) -> Self {
         match kind {
+            ControllerKind::Adaptive => Self::Adaptive(Box::new(Arc::new(original))),
             ControllerKind::Halving => Self::Halving(Halving::new(original)),
             ControllerKind::Static => Self::Static(Fixed::new(original)),
         }
@@ -99,7 +147,9 @@ impl Adaptive {
     pub fn resumed(self, now: Mono, kind: ControllerKind, before: Original, original: Original) -> Self {
         let same_kind = matches!(
             (&self, kind),
-            (Self::Halving(_), ControllerKind::Halving) | (Self::Static(_), ControllerKind::Static)
+            (Self::Adaptive(_), ControllerKind::Adaptive)
+                | (Self::Halving(_), ControllerKind::Halving)
+                | (Self::Static(_), ControllerKind::Static)
         );
         if same_kind && before == original {
             return self;
@@ -117,46 +167,51 @@ impl Adaptive {
     }
 }
 
-impl RateController for Adaptive {
-    fn on_send(&mut self, now: Mono) {
-        match self {
-            Self::Halving(halving) => halving.on_send(now),
-            Self::Static(fixed) => fixed.on_send(now),
+/// Calls the same method on whichever controller it is.
+macro_rules! each {
+    ($adaptive:expr, $one:ident => $call:expr) => {
+        match $adaptive {
+            Adaptive::Adaptive($one) => $call,
+            Adaptive::Halving($one) => $call,
+            Adaptive::Static($one) => $call,
         }
+    };
+}
+
+impl RateController for Adaptive {
+    fn on_send(&mut self, now: Mono, bounds: &Bounds) {
+        each!(self, one => one.on_send(now, bounds));
     }
 
     fn on_outcome(&mut self, now: Mono, bounds: &Bounds, observation: &Observation) -> Option<Shift> {
-        match self {
-            Self::Halving(halving) => halving.on_outcome(now, bounds, observation),
-            Self::Static(fixed) => fixed.on_outcome(now, bounds, observation),
-        }
+        each!(self, one => one.on_outcome(now, bounds, observation))
     }
 
     fn target(&self, now: Mono) -> Original {
-        match self {
-            Self::Halving(halving) => halving.target(now),
-            Self::Static(fixed) => fixed.target(now),
-        }
+        each!(self, one => one.target(now))
     }
 
     fn ready_at(&self, now: Mono) -> Mono {
-        match self {
-            Self::Halving(halving) => halving.ready_at(now),
-            Self::Static(fixed) => fixed.ready_at(now),
-        }
+        each!(self, one => one.ready_at(now))
     }
 
     fn reset(&mut self, now: Mono, bounds: &Bounds) {
-        match self {
-            Self::Halving(halving) => halving.reset(now, bounds),
-            Self::Static(fixed) => fixed.reset(now, bounds),
-        }
+        each!(self, one => one.reset(now, bounds));
+    }
+
+    fn pause(&self, sent: Mono) -> Option<Wait> {
+        each!(self, one => one.pause(sent))
+    }
+
+    fn why(&self, now: Mono) -> Option<Why> {
+        each!(self, one => one.why(now))
+    }
+
+    fn in_flight_max(&self) -> u32 {
+        each!(self, one => one.in_flight_max())
     }
 
     fn rebase(&mut self, before: Original, after: Original) {
-        match self {
-            Self::Halving(halving) => halving.rebase(before, after),
-            Self::Static(fixed) => fixed.rebase(before, after),
-        }
+        each!(self, one => one.rebase(before, after));
     }
 }

@@ -54,6 +54,9 @@ pub const RATE_RANGE: std::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
 /// See [`RATE_RANGE`].
 pub const CAPACITY_RANGE: std::ops::RangeInclusive<f64> = 1.0..=1_000_000.0;
 
+/// See [`RATE_RANGE`]; refusals in ten minutes.
+pub const BUDGET_MAX: u32 = 1_000_000;
+
 /// What the operator says.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Command {
@@ -67,6 +70,9 @@ pub enum Command {
     Auto,
     /// Drops the override and sets the controller to the originals. Pause, holds and tokens stay.
     Reset,
+    /// Sets how many refusals the host may see in ten minutes before the controller stops asking for more; 0 = no
+    /// budget.
+    Budget(u32),
     /// Ends a hold. One that the server asked for needs `WakeEven::Asked`.
     Wake(WakeEven),
     /// Stops the whole crawl: no grants to anybody.
@@ -160,6 +166,9 @@ pub struct OperatorSettings {
     /// The pause, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
+    /// The refusal budget in place of the configured one, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<u32>,
 }
 
 /// What became of a command.

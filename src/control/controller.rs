@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::adaptive::{Observation, RateController, Signal};
+use super::adaptive::{Bounds, Observation, RateController, Signal};
 use super::backoff::Jitter;
 use super::bucket::Bucket;
 use super::eta::Outlook;
@@ -13,7 +13,7 @@ use super::history::History;
 use super::host::{Hot, LaneQueue, Slot, Standing, cost_of};
 use super::wake_queue::{Ticket, WakeQueue};
 use super::{
-    Answer, Code, Decision, FailureCode, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
+    Answer, Code, Decision, FailureCode, Hint, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
     PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
 };
 
@@ -205,15 +205,20 @@ impl Controller {
             global.take(now, cost);
         }
         let probe = hot.holding.on_send(now);
-        hot.layer.adaptive.on_send(now);
         let cold = hot.is_cold(&self.settings);
+        let bounds = hot.bounds(now, policy, &self.settings);
+        hot.layer.adaptive.on_send(now, &bounds);
+        if let Some(layer) = endpoint.and_then(|endpoint| hot.endpoints.get_mut(endpoint)) {
+            layer.adaptive.on_send(now, &Bounds { original: layer.original, ..bounds });
+            let target = layer.adaptive.target(now);
+            layer.bucket.set_target(now, target);
+        }
         hot.in_flight += 1;
         hot.sent += 1;
         hot.turn = lane.0.wrapping_add(1);
         hot.first_sent.get_or_insert(now);
-        if cold && !hot.is_cold(&self.settings) {
-            hot.retarget(now, policy, &self.settings);
-        }
+        // A cold start may be over, and time moves a rate that probes.
+        hot.retarget(now, policy, &self.settings);
         // The next request of this host queues up behind all that are due.
         self.queue.remove(&mut slot.ticket);
         let target = hot.layer.bucket.target();
@@ -278,6 +283,17 @@ impl Controller {
         self.replan(now, grant.host);
     }
 
+    /// The headers of an answer that is about to be reported told of the server's limit. `refused`: that answer is a
+    /// refusal.
+    pub fn hint(&mut self, now: Mono, host: HostId, hint: &Hint, refused: bool) {
+        let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
+        hot.exhausted = refused && hint.exhausted() && hot.pace.trusted(now);
+        if hot.exhausted {
+            hot.pace.missed(now);
+        }
+        hot.pace.hear(now, hint, hot.in_flight.saturating_sub(1));
+    }
+
     /// A wire request ended.
     pub fn answer(&mut self, now: Mono, answer: &Answer) -> Judgement {
         let nothing = Judgement { outcome: Outcome::Local, give_up: false };
@@ -289,7 +305,8 @@ impl Controller {
         if let Some(delay) = &mut hot.crawl_delay {
             delay.gap_until = now.after(delay.obeyed);
         }
-        let ruling = hot.holding.on_answer(now, answer, &self.settings.backoff, self.jitter.as_mut());
+        let pause = hot.adapted(answer.lane).adaptive.pause(answer.sent);
+        let ruling = hot.holding.on_answer(now, answer, pause, &self.settings.backoff, self.jitter.as_mut());
         let outcome = ruling.outcome;
         hot.last_outcome = Some(outcome);
         hot.histogram.record(now, code_of(answer, outcome));
@@ -297,23 +314,21 @@ impl Controller {
             hot.latency.record(answer.latency);
         }
         let signal = signal_of(outcome);
-        if signal == Signal::Throttle {
+        if matches!(signal, Signal::Throttle | Signal::Refused) {
             hot.refusals.record(now);
         }
         hot.given_up &= signal != Signal::Success;
         if signal == Signal::Success && answer.kind != RequestKind::Robots {
             hot.last_ok = Some(now);
         }
-        let budget = policy.refusal_budget;
-        let observation = Observation {
-            signal,
-            sent: answer.sent,
-            probe: ruling.probe,
-            may_climb: budget == 0 || hot.refusals.within(now) < budget,
-        };
-        let min_rate = self.settings.min_rate;
+        let latency = answer.latency.as_secs_f64();
+        // A window that is used up, as its headers say, tells nothing new of the limit.
+        let told = std::mem::take(&mut hot.exhausted) && signal == Signal::Throttle;
+        let signal = if told { Signal::Neutral } else { signal };
+        let observation = Observation { signal, sent: answer.sent, probe: ruling.probe, latency };
+        let host_bounds = hot.bounds(now, policy, &self.settings);
         let layer = hot.adapted(answer.lane);
-        let bounds = super::adaptive::Bounds { original: layer.original, min_rate };
+        let bounds = Bounds { original: layer.original, ..host_bounds };
         let shift = layer.adaptive.on_outcome(now, &bounds, &observation);
         let mut helped = None;
         if answer.lane.0 > 0 {
@@ -322,8 +337,7 @@ impl Controller {
             }
             if signal == Signal::Success {
                 // The host was cut by others' answers; every success helps it back.
-                let bounds = hot.bounds(&self.settings);
-                helped = hot.layer.adaptive.on_outcome(now, &bounds, &observation);
+                helped = hot.layer.adaptive.on_outcome(now, &host_bounds, &observation);
             }
         }
         if let Some(shift) = shift {
@@ -332,7 +346,7 @@ impl Controller {
         }
         hot.retarget(now, policy, &self.settings);
         // Also again, for URLs that came in (or back) since the last time.
-        let give_up = signal == Signal::Throttle
+        let give_up = matches!(signal, Signal::Throttle | Signal::Refused)
             && hot.holding.refusing_since().is_some_and(|since| now.since(since) >= self.settings.give_up_after);
         hot.given_up |= give_up;
         self.tell_hold(now, answer, &ruling);
@@ -525,20 +539,19 @@ fn code_of(answer: &Answer, outcome: Outcome) -> Code {
 fn signal_of(outcome: Outcome) -> Signal {
     match outcome {
         Outcome::Ok | Outcome::NotModified => Signal::Success,
-        Outcome::Throttled | Outcome::Refused => Signal::Throttle,
+        Outcome::Throttled => Signal::Throttle,
+        Outcome::Refused => Signal::Refused,
         Outcome::ServerError => Signal::ServerError,
         Outcome::Redirect
         | Outcome::ClientError
-        | Outcome::Timeout
-        | Outcome::Connect
-        | Outcome::Tls
-        | Outcome::Dns
-        | Outcome::ConnectionReset
-        | Outcome::Incomplete
         | Outcome::Decode
         | Outcome::TooLarge
         | Outcome::LimitExceeded
-        | Outcome::RedirectNotFollowed
+        | Outcome::RedirectNotFollowed => Signal::Answered,
+        Outcome::Timeout | Outcome::ConnectionReset | Outcome::Incomplete => Signal::Silent,
+        Outcome::Connect
+        | Outcome::Tls
+        | Outcome::Dns
         | Outcome::AddressRefused
         | Outcome::RobotsDenied
         | Outcome::Local => Signal::Neutral,

@@ -62,6 +62,8 @@ pub enum What {
     Override,
     /// The override was dropped or lapsed.
     Auto,
+    /// The operator set the refusal budget.
+    Budget,
     /// Back to the originals.
     Reset,
     /// The last act was taken back.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::adaptive::Wait;
 use super::backoff::{self, Jitter, NoJitter};
 use super::{Answer, BackoffPolicy, Hold, HoldReason, Mono, Outcome, Verdict};
 
@@ -36,8 +37,8 @@ pub(super) enum Gate {
     Until(Mono),
     /// The hold has run out: one probe may go.
     ProbeDue,
-    /// The probe is out; nothing else may go.
-    Probing,
+    /// The probe is out; nothing else may go before this moment. [`Mono::NEVER`] = before it is answered.
+    Probing(Mono),
 }
 
 /// What an answer did to the holds.
@@ -66,6 +67,8 @@ pub(super) struct Holding {
     run: u16,
     succeeded: bool,
     blocked: bool,
+    /// After so long without an answer the probe counts as taken, where a throttle is all that was waited out.
+    patience: Option<Duration>,
     refusing_since: Option<Mono>,
     unreachable_since: Option<Mono>,
 }
@@ -114,16 +117,35 @@ impl Holding {
 
     /// Whether the host may send at `now`.
     pub(super) fn gate(&self, now: Mono) -> Gate {
-        match self.hold {
-            None => Gate::Open,
-            Some(hold) if hold.until > now => Gate::Until(hold.until),
-            Some(_) if self.probe.is_some() => Gate::Probing,
-            Some(_) => Gate::ProbeDue,
+        match (self.hold, self.probe) {
+            (None, _) => Gate::Open,
+            (Some(hold), _) if hold.until > now => Gate::Until(hold.until),
+            (Some(_), None) => Gate::ProbeDue,
+            (Some(hold), Some(sent)) => match self.taken_at(&hold, sent) {
+                at if at <= now => Gate::Open,
+                at => Gate::Probing(at),
+            },
+        }
+    }
+
+    /// When a probe that was sent at `sent` counts as taken although it is not answered: a server says no faster
+    /// than yes, and where answers take seconds each wait for one would cost more than the refusal did.
+    fn taken_at(&self, hold: &Hold, sent: Mono) -> Mono {
+        match (self.patience, hold.reason) {
+            (Some(patience), HoldReason::Throttled | HoldReason::RetryAfter { .. }) if !self.blocked => {
+                sent.after(patience)
+            }
+            _ => Mono::NEVER,
         }
     }
 
     /// A request goes out at `now`; under a hold that has run out it is the probe.
     pub(super) fn on_send(&mut self, now: Mono) -> bool {
+        if self.probe.is_some() && self.gate(now) == Gate::Open {
+            // The probe counts as taken. Its answer will be one among others.
+            self.hold = None;
+            self.probe = None;
+        }
         if self.hold.is_some() {
             self.probe = Some(now);
         }
@@ -159,14 +181,18 @@ impl Holding {
         restored
     }
 
-    /// What `answer` means, given this host's past.
+    /// What `answer` means, given this host's past. `pause`: the wait that the rate's controller wants after a
+    /// throttle, if it is to decide that.
     pub(super) fn on_answer(
         &mut self,
         now: Mono,
         answer: &Answer,
+        pause: Option<Wait>,
         policy: &BackoffPolicy,
         jitter: &mut dyn Jitter,
     ) -> Ruling {
+        self.patience = pause.and_then(|pause| pause.patience);
+        let pause = pause.map(|pause| pause.secs);
         let probe = self.probe == Some(answer.sent);
         if probe {
             self.probe = None;
@@ -177,7 +203,7 @@ impl Holding {
         self.count(outcome, now, answer);
         let before = self.hold;
         let asked = answer.retry_after;
-        let own = self.own_wait(outcome, policy).filter(|_| news && !answer.unprocessed);
+        let own = self.own_wait(outcome, pause, policy).filter(|_| news && !answer.unprocessed);
         if own.is_some() {
             self.deepen(outcome);
         }
@@ -188,7 +214,11 @@ impl Holding {
             self.hold = None;
             self.blocked = false;
         }
-        let spread = policy.jitter.mul_f64(jitter.unit().clamp(0.0, 1.0));
+        let spread = match own {
+            Some(own) if pause.is_some() && outcome == Outcome::Throttled => policy.jitter.min(own / 2),
+            _ => policy.jitter,
+        };
+        let spread = spread.mul_f64(jitter.unit().clamp(0.0, 1.0));
         // Retry-After is a floor under our own wait, on any status; jitter only ever comes on top.
         let wait = match (own, asked.map(|asked| server_asked(asked, policy))) {
             (None, None) => None,
@@ -275,8 +305,11 @@ impl Holding {
     }
 
     /// Our own wait after `outcome`, before this incident deepens it.
-    fn own_wait(&self, outcome: Outcome, policy: &BackoffPolicy) -> Option<Duration> {
+    fn own_wait(&self, outcome: Outcome, pause: Option<f64>, policy: &BackoffPolicy) -> Option<Duration> {
         match outcome {
+            Outcome::Throttled if pause.is_some() => {
+                pause.map(|secs| Duration::try_from_secs_f64(secs).unwrap_or(policy.max).min(policy.max))
+            }
             Outcome::Throttled => {
                 Some(backoff::delay(policy, u32::from(self.throttles), &mut NoJitter).max(THROTTLE_HOLD_MIN))
             }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::adaptive::{Adaptive, Bounds, RateController};
 use super::bucket::Bucket;
+use super::hints::Pace;
 use super::hold::{Gate, Holding};
 use super::latency::Latency;
 use super::wake_queue::Ticket;
@@ -146,6 +147,10 @@ pub(super) struct Hot {
     pub(super) holding: Holding,
     pub(super) operator: OperatorSettings,
     pub(super) crawl_delay: Option<CrawlDelay>,
+    /// What the server's headers say of its limit.
+    pub(super) pace: Pace,
+    /// The answer being reported says that its window is used up.
+    pub(super) exhausted: bool,
     /// robots.txt is being asked for: nothing else goes.
     pub(super) gated: bool,
     pub(super) in_flight: u32,
@@ -233,7 +238,7 @@ impl Slot {
         }
         let not_before = match hot.holding.gate(now) {
             Gate::Until(until) => return Standing::until(until, Limiting::Held),
-            Gate::Probing => return Standing::never(Limiting::Held),
+            Gate::Probing(until) => return Standing::until(until, Limiting::Held),
             Gate::Open | Gate::ProbeDue => Mono::ZERO,
         };
         if available == Mono::NEVER {
@@ -242,10 +247,10 @@ impl Slot {
         if hot.gated {
             return Standing::never(Limiting::RobotsPending);
         }
-        if hot.in_flight >= policy.connections {
+        if hot.in_flight >= policy.connections.min(hot.layer.adaptive.in_flight_max()) {
             return Standing::never(Limiting::Connections);
         }
-        let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now));
+        let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now)).max(hot.pace.not_before());
         let mut why = Limiting::NoTokens;
         if let Some(delay) = hot.crawl_delay {
             if hot.in_flight > 0 {
@@ -338,6 +343,8 @@ impl Hot {
             holding: Holding::default(),
             operator: OperatorSettings::default(),
             crawl_delay: None,
+            pace: Pace::default(),
+            exhausted: false,
             gated: false,
             in_flight: 0,
             sent: 0,
@@ -391,6 +398,7 @@ impl Hot {
         if let Some(global) = settings.global_rate {
             effective.rate = effective.rate.min(global);
         }
+        effective.rate = effective.rate.min(self.pace.rate(now));
         if let Some(delay) = self.crawl_delay {
             effective.rate = effective.rate.min(1.0 / delay.obeyed.as_secs_f64().max(1e-9));
             effective.capacity = effective.capacity.min(1.0);
@@ -451,8 +459,14 @@ impl Hot {
     }
 
     /// The bounds of the host's own controller.
-    pub(super) fn bounds(&self, settings: &Settings) -> Bounds {
-        Bounds { original: self.layer.original, min_rate: settings.min_rate }
+    pub(super) fn bounds(&self, now: Mono, policy: &Policy, settings: &Settings) -> Bounds {
+        Bounds {
+            original: self.layer.original,
+            min_rate: settings.min_rate,
+            refused: self.refusals.within(now),
+            budget: self.operator.budget.unwrap_or(policy.refusal_budget),
+            cold: self.is_cold(settings),
+        }
     }
 
     /// The hold in force at `now`, also while its probe is out.

@@ -4,7 +4,7 @@
 //! controllers learn on under both. Undo restores settings, not what was learned meanwhile.
 
 use super::adaptive::RateController;
-use super::command::{CAPACITY_RANGE, RATE_RANGE};
+use super::command::{BUDGET_MAX, CAPACITY_RANGE, RATE_RANGE};
 use super::history::{Act, Change};
 use super::{
     Command, CommandResult, Controller, Hold, HostId, HostState, Lifetime, Mono, OperatorSettings, Original, Override,
@@ -67,6 +67,7 @@ impl Controller {
             | Command::Override(_)
             | Command::Auto
             | Command::Reset
+            | Command::Budget(_)
             | Command::Wake(_) => self.act(now, command, targets, chosen_by),
         }
     }
@@ -134,13 +135,23 @@ impl Controller {
                 after.overriding = None;
                 What::Auto
             }
+            Command::Budget(budget) => {
+                if *budget > BUDGET_MAX {
+                    return Err(SkipReason::OutOfRange);
+                }
+                if before.budget.unwrap_or(policy.refusal_budget) == *budget {
+                    return Err(SkipReason::Already);
+                }
+                after.budget = Some(*budget);
+                What::Budget
+            }
             Command::Reset => {
                 after.overriding = None;
                 let learned = hot.layer.adaptive.target(now);
                 hot.warm = true;
-                let min_rate = settings.min_rate;
+                let host_bounds = hot.bounds(now, policy, settings);
                 for layer in std::iter::once(&mut hot.layer).chain(hot.endpoints.iter_mut()) {
-                    let bounds = super::adaptive::Bounds { original: layer.original, min_rate };
+                    let bounds = super::adaptive::Bounds { original: layer.original, cold: false, ..host_bounds };
                     layer.adaptive.reset(now, &bounds);
                     let target = layer.adaptive.target(now);
                     layer.bucket.set_target(now, target);
@@ -390,6 +401,7 @@ fn describe(command: &Command) -> String {
         }
         Command::Auto => String::from("auto: override dropped"),
         Command::Reset => String::from("reset to the original rate and capacity"),
+        Command::Budget(budget) => format!("budget of {budget} refusals in 10 minutes"),
         Command::Wake(WakeEven::Own) => String::from("wake"),
         Command::Wake(WakeEven::Asked) => String::from("wake, though the server asked to wait"),
         Command::Halt => String::from("halt"),

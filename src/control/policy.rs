@@ -21,6 +21,8 @@ pub enum Shape {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControllerKind {
+    /// Finds the limit and stays just below it, within a budget of refusals.
+    Adaptive,
     /// 429: halve and hold; 5xx: × 0.9; success: × 1.01 up to the original.
     #[default]
     Halving,

@@ -30,6 +30,8 @@ pub struct SavedHost {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pause: Option<SavedPause>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    budget: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     crawl_delay: Option<CrawlDelay>,
     #[serde(default)]
     sent: u64,
@@ -98,6 +100,7 @@ impl SavedHost {
                 until: one.until,
             }),
             pause: self.pause.map(|one| Pause { since: one.since, until: one.until }),
+            budget: self.budget,
         }
     }
 
@@ -141,6 +144,7 @@ impl Controller {
                 until: one.until,
             }),
             pause: operator.pause.map(|one| SavedPause { since: one.since, until: one.until }),
+            budget: operator.budget,
             crawl_delay: hot.crawl_delay,
             sent: hot.sent,
             given_up: hot.given_up,
@@ -244,5 +248,6 @@ fn clamped(now: Mono, operator: OperatorSettings) -> OperatorSettings {
             ..one
         }),
         pause: operator.pause.map(|one| Pause { since: one.since.min(now), until: clamp(one.since, one.until) }),
+        budget: operator.budget,
     }
 }

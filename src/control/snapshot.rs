@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::adaptive::Why;
 use super::{Concern, HostId, Mono, Original, Outcome, Override, Pause};
 
 /// What one host is doing, in one word.
@@ -251,6 +252,8 @@ pub struct HostView {
     pub eta: Option<Duration>,
     /// The cold start still bounds the rate.
     pub cold: bool,
+    /// How the adaptive number came about, where the controller can say.
+    pub why: Option<Why>,
 }
 
 impl HostView {

@@ -57,7 +57,10 @@ impl Controller {
             0 => (What::Rate, What::Capacity),
             _ => (What::EndpointRate, What::EndpointCapacity),
         };
-        let why = reason_of_shift(answer, outcome, lane);
+        let mut why = reason_of_shift(answer, outcome, lane);
+        if let Some(number) = layer.adaptive.why(now) {
+            why.push_str(&format!("; {number}"));
+        }
         for (what, steps) in [(what_rate, rate), (what_capacity, capacity)] {
             let last = steps.len().saturating_sub(1);
             for (index, (before, after)) in steps.into_iter().enumerate() {

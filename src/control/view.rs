@@ -57,6 +57,7 @@ impl Controller {
             concern: hot.and_then(|hot| hot.concern),
             eta: self.eta_of(now, host),
             cold: hot.is_some_and(|hot| hot.is_cold(&self.settings)),
+            why: hot.and_then(|hot| hot.layer.adaptive.why(now)),
         })
     }
 

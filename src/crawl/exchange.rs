@@ -11,7 +11,7 @@ use url::Url;
 use super::links::{Found, Rules};
 use crate::archive::Capture;
 use crate::config::HostRule;
-use crate::control::{RequestKind, Verdict};
+use crate::control::{Hint, RequestKind, Verdict};
 use crate::text::Clean;
 
 /// One wire request to make. Redirects are never followed by the fetcher; each hop is a request.
@@ -51,6 +51,8 @@ pub struct Reply {
     pub status: Option<u16>,
     /// A valid wait from Retry-After, measured against the response's own Date where it is a date.
     pub retry_after: Option<Duration>,
+    /// What the headers say of the server's limit.
+    pub hint: Option<Hint>,
     /// `Location` of a 3xx, resolved against the URL; `Err` says why it leads nowhere.
     pub location: Option<Result<Url, Clean>>,
     /// Bytes of the body as received.
@@ -83,6 +85,7 @@ impl Reply {
             verdict: Verdict::Failed(outcome),
             status: None,
             retry_after: None,
+            hint: None,
             location: None,
             received: 0,
             body: Bytes::new(),

@@ -308,6 +308,7 @@ impl Wire {
             verdict: Verdict::Status(status),
             status: Some(status),
             retry_after: None,
+            hint: None,
             location: None,
             received: 0,
             body: Bytes::new(),
@@ -336,7 +337,11 @@ impl Wire {
             anomalies.push(String::from("framing: both Content-Length and Transfer-Encoding"));
         }
         let (wait, odd) = wait_asked(headers, &*self.clock);
-        reply.retry_after = wait;
+        reply.retry_after = wait.or_else(|| head::vendor_wait(headers));
+        if !(300..400).contains(&status) {
+            // A redirect may lead to another host, and speak for that.
+            reply.hint = head::hint(headers, &*self.clock);
+        }
         anomalies.extend(odd);
         if let Some(jars) = &self.cookies {
             let taken = jars.take(url, headers);

@@ -9,6 +9,8 @@
 //! [`Frontier::enter`] it with its host, depth and kind, which gives it its number; then [`Frontier::push`] the job
 //! or [`Frontier::end`] it. All of it becomes durable with the next transaction, together or not at all.
 
+mod walk;
+
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
@@ -18,8 +20,10 @@ use crate::control::host::LaneQueue;
 use crate::control::{HostId, Lane, Mono};
 pub use crate::store::Folded;
 use crate::store::load::{Loaded, Prints};
-use crate::store::record::{HopRecord, TriedRecord, UrlRecord};
+use crate::store::record::{HeldRecord, HopRecord, TriedRecord, UrlRecord};
 use crate::store::{Fate, Store, UrlId};
+pub use walk::Step;
+use walk::Walk;
 
 /// URLs pending at most, 4 bytes each; reading of inputs waits beyond it, links are left out.
 pub const PENDING_MAX: usize = 50_000_000;
@@ -63,29 +67,6 @@ pub struct Frontier {
     doomed: VecDeque<Doomed>,
     /// `None` only in tests of the order.
     store: Option<Store>,
-}
-
-/// Where a walk is: what it has judged of a lane stands aside until the lane is done, before what is not judged. What is in
-/// the store alone is judged when it is read back.
-#[derive(Default)]
-struct Walk {
-    host: usize,
-    lane: usize,
-    /// Jobs of this lane that are still to be judged; `None` = it has not been entered.
-    left: Option<usize>,
-    kept: VecDeque<Job>,
-    delayed: Vec<Reverse<Delayed>>,
-}
-
-/// What a step of a walk did.
-#[derive(Debug, Default)]
-pub struct Step {
-    /// What matched, and is queued no more.
-    pub removed: Vec<(HostId, Job)>,
-    /// Lanes whose queue is another now.
-    pub touched: Vec<(HostId, Lane)>,
-    /// The walk has seen everything.
-    pub over: bool,
 }
 
 struct LaneJobs {
@@ -157,12 +138,6 @@ impl PartialOrd for Delayed {
 impl Ord for Delayed {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.due, self.stamp).cmp(&(other.due, other.stamp))
-    }
-}
-
-impl Walk {
-    fn is_in(&self, host: HostId, lane: Lane) -> bool {
-        self.left.is_some() && self.host == host.0 as usize && self.lane == usize::from(lane.0)
     }
 }
 
@@ -256,6 +231,20 @@ impl Frontier {
         let (print, host, kind) = (folded(fingerprint), host.map(|host| host.0), job.kind());
         let Job { depth, run, .. } = *job;
         store.add_url(&UrlRecord { host, print, depth, run, kind, url: job.root() })
+    }
+
+    /// Keeps that a URL is held back as one of `trap`.
+    pub fn hold(&mut self, id: UrlId, trap: u64, host: HostId, job: &Job) {
+        if let Some(store) = &mut self.store {
+            store.held(&HeldRecord { id, trap, host: host.0, depth: job.depth, url: job.root() });
+        }
+    }
+
+    /// Keeps that a URL that was held back may go; it is to be pushed.
+    pub fn let_go(&mut self, id: UrlId) {
+        if let Some(store) = &mut self.store {
+            store.back(id);
+        }
     }
 
     /// What became of a URL, and why.
@@ -472,88 +461,6 @@ impl Frontier {
         self.refill(host, Lane(0));
     }
 
-    /// Begins a walk through everything that is queued, from the start.
-    pub fn begin_walk(&mut self) {
-        if let Some(walk) = &self.walk {
-            self.settle_walk(HostId(u32::try_from(walk.host).unwrap_or(u32::MAX)));
-        }
-        self.walk = Some(Walk::default());
-    }
-
-    /// Goes on with the walk: takes out what `matches`, and looks at `most` jobs and lanes. The rest keeps its
-    /// order, and goes out meanwhile as ever.
-    pub fn walk(&mut self, most: usize, matches: impl Fn(&Job) -> bool) -> Step {
-        let mut step = Step::default();
-        let mut budget = most;
-        let Some(mut walk) = self.walk.take() else { return Step { over: true, ..step } };
-        while budget > 0 {
-            let Some(lanes) = self.hosts.get_mut(walk.host) else {
-                step.over = true;
-                break;
-            };
-            let Some(lane) = lanes.get_mut(walk.lane) else {
-                (walk.host, walk.lane) = (walk.host + 1, 0);
-                budget -= 1;
-                continue;
-            };
-            let host = HostId(u32::try_from(walk.host).unwrap_or(u32::MAX));
-            let mut left = walk.left.unwrap_or_else(|| {
-                walk.delayed = std::mem::take(&mut lane.delayed).into_vec();
-                lane.heads.len()
-            });
-            let before = step.removed.len();
-            while left > 0 && budget > 0 {
-                (left, budget) = (left - 1, budget - 1);
-                let Some(job) = lane.heads.pop_front() else { break };
-                if matches(&job) { step.removed.push((host, job)) } else { walk.kept.push_back(job) }
-            }
-            while budget > 0 && left == 0 {
-                let Some(Reverse(delayed)) = walk.delayed.pop() else { break };
-                budget -= 1;
-                match delayed.job {
-                    Parked::Held(job) if matches(&job) => step.removed.push((host, job)),
-                    _ => lane.delayed.push(Reverse(delayed)),
-                }
-            }
-            let done = left == 0 && walk.delayed.is_empty();
-            walk.left = Some(left);
-            if done || step.removed.len() > before {
-                step.touched.push((host, Lane(u8::try_from(walk.lane).unwrap_or(u8::MAX))));
-            }
-            if done {
-                walk.kept.append(&mut lane.heads);
-                lane.heads = std::mem::take(&mut walk.kept);
-                (walk.lane, walk.left) = (walk.lane + 1, None);
-                budget = budget.saturating_sub(1);
-            }
-        }
-        self.pending -= step.removed.len();
-        self.held -= step.removed.len();
-        self.walk = (!step.over).then_some(walk);
-        for (host, lane) in &step.touched {
-            self.refill(*host, *lane);
-        }
-        step
-    }
-
-    /// Puts back what the walk holds of this host; it will enter the lane again.
-    fn settle_walk(&mut self, host: HostId) {
-        let Some(walk) = self.walk.as_mut().filter(|walk| walk.host == host.0 as usize) else { return };
-        let (mut kept, delayed) = (std::mem::take(&mut walk.kept), std::mem::take(&mut walk.delayed));
-        let lane = Lane(u8::try_from(walk.lane).unwrap_or(u8::MAX));
-        if walk.left.take().is_some() {
-            let jobs = self.lane(host, lane);
-            kept.append(&mut jobs.heads);
-            jobs.heads = kept;
-            jobs.delayed.extend(delayed);
-        }
-    }
-
-    /// The walk, if it is inside this lane now.
-    fn walk_in(&mut self, host: HostId, lane: Lane) -> Option<&mut Walk> {
-        self.walk.as_mut().filter(|walk| walk.is_in(host, lane))
-    }
-
     /// Lanes that a host has.
     pub fn lanes(&self, host: HostId) -> usize {
         self.hosts.get(host.0 as usize).map_or(0, Vec::len)
@@ -589,144 +496,4 @@ impl Frontier {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use url::Url;
-
-    use super::*;
-
-    fn job(path: u64, due: u64) -> Job {
-        Job::page(&Url::parse(&format!("http://h.example/{path}")).expect("valid"), Mono::from_nanos(due))
-    }
-
-    #[test]
-    fn jobs_come_out_in_order_and_retries_when_due() {
-        let mut frontier = Frontier::default();
-        let (host, lane) = (HostId(3), Lane(0));
-        frontier.push(host, lane, job(1, 0));
-        frontier.push(host, lane, job(2, 0));
-        frontier.push_delayed(host, lane, job(9, 10));
-        assert_eq!(
-            frontier.queue(host, lane),
-            LaneQueue { ready: 2, delayed: 1, due: Mono::from_nanos(10), stored: 0 }
-        );
-        let order: Vec<_> = [5, 20, 20, 20]
-            .into_iter()
-            .map(|now| frontier.pop(Mono::from_nanos(now), host, lane).map(|job| job.url.to_string()))
-            .collect();
-        let url = |path: &str| Some(format!("http://h.example/{path}"));
-        assert_eq!(order, [url("1"), url("9"), url("2"), None]);
-        assert_eq!(frontier.pending(), 0);
-    }
-
-    #[test]
-    fn what_matches_is_removed_and_the_rest_keeps_its_order() {
-        for most in [1, 2, 3, 100] {
-            let mut frontier = Frontier::default();
-            for number in 0..6 {
-                frontier.push(HostId(0), Lane(1), job(number, 0));
-            }
-            frontier.push_delayed(HostId(2), Lane(0), job(4, 9));
-            frontier.push_delayed(HostId(2), Lane(0), job(7, 9));
-            frontier.begin_walk();
-            let mut removed = Vec::new();
-            for _ in 0..100 {
-                let step = frontier.walk(most, |job| job.url.ends_with('4') || job.url.ends_with('1'));
-                removed.extend(step.removed);
-                if step.over {
-                    break;
-                }
-            }
-            assert_eq!(removed.iter().map(|(host, _)| host.0).collect::<Vec<_>>(), [0, 0, 2], "{most} at a time");
-            assert_eq!(frontier.pending(), 5);
-            let rest = std::iter::from_fn(|| frontier.pop(Mono::NEVER, HostId(0), Lane(1)));
-            assert_eq!(rest.map(|job| job.url.chars().last()).collect::<Vec<_>>(), ['0', '2', '3', '5'].map(Some));
-            assert_eq!(frontier.queue(HostId(2), Lane(0)).delayed, 1);
-        }
-    }
-
-    #[test]
-    fn folded_lanes_are_one() {
-        let mut frontier = Frontier::default();
-        frontier.push(HostId(0), Lane(2), job(2, 0));
-        frontier.push(HostId(0), Lane(0), job(1, 0));
-        frontier.push_delayed(HostId(0), Lane(1), job(3, 9));
-        frontier.begin_walk();
-        frontier.walk(2, |_| false);
-        frontier.fold_lanes(HostId(0));
-        let queue = frontier.queue(HostId(0), Lane(0));
-        assert_eq!((queue.ready, queue.delayed, frontier.pending()), (2, 1, 3));
-        assert!([1, 2].iter().all(|lane| frontier.queue(HostId(0), Lane(*lane)) == LaneQueue::EMPTY));
-        frontier.fold_lanes(HostId(9));
-    }
-
-    proptest! {
-        /// Whatever goes in and out during a walk: nothing is lost, nothing comes twice, what is popped keeps its
-        /// order, and in the end nothing is left of what matched when the walk began.
-        #[test]
-        fn a_walk_loses_nothing(
-            begin in 0_u64..60,
-            most in 1_usize..20,
-            doings in proptest::collection::vec((0_u8..6, 0_u8..2, 0_u32..2), 0..80),
-        ) {
-            let mut frontier = Frontier::default();
-            for number in 0..begin {
-                match number % 5 {
-                    4 => frontier.push_delayed(HostId(number as u32 % 2), Lane(0), job(number, u64::MAX - 1)),
-                    _ => frontier.push(HostId(number as u32 % 2), Lane((number / 2 % 2) as u8), job(number, 0)),
-                }
-            }
-            let matches = |job: &Job| job.url.ends_with('3') || job.url.ends_with('4');
-            frontier.begin_walk();
-            let (mut next, mut gone, mut over) = (1_000_000, 0, false);
-            let mut newest = [[0_u64; 2]; 2];
-            let number = |job: &Job| job.url.rsplit('/').next().and_then(|one| one.parse::<u64>().ok()).expect("a number");
-            for (what, lane, host) in doings {
-                match what {
-                    0..3 => {
-                        let step = frontier.walk(most, matches);
-                        prop_assert!(step.removed.iter().all(|(_, job)| matches(job)));
-                        gone += step.removed.len() as u64;
-                        over = over || step.over;
-                    }
-                    3 => {
-                        // Who comes in is judged by others: these are never matched.
-                        frontier.push(HostId(host), Lane(lane), job(next * 10, 0));
-                        next += 1;
-                    }
-                    4 => if let Some(job) = frontier.pop(Mono::ZERO, HostId(host), Lane(lane)) {
-                        let newest = &mut newest[host as usize][usize::from(lane)];
-                        prop_assert!(number(&job) >= *newest, "out of order");
-                        *newest = number(&job);
-                        gone += 1;
-                    },
-                    _ => if let Some(job) = frontier.pop(Mono::ZERO, HostId(host), Lane(lane)) {
-                        frontier.push_front(HostId(host), Lane(lane), job);
-                    },
-                }
-            }
-            for _ in 0..1_000 {
-                if over { break; }
-                let step = frontier.walk(most, matches);
-                (gone, over) = (gone + step.removed.len() as u64, step.over);
-            }
-            prop_assert!(over);
-            let mut rest = frontier.doom(HostId(0), Doom::Skipped(String::new()));
-            rest.extend(frontier.doom(HostId(1), Doom::Skipped(String::new())));
-            prop_assert!(!rest.iter().any(matches));
-            prop_assert_eq!(rest.len() as u64 + gone, begin + next - 1_000_000);
-            prop_assert_eq!(frontier.pending(), 0);
-        }
-    }
-
-    #[test]
-    fn draining_takes_everything_of_one_host() {
-        let mut frontier = Frontier::default();
-        frontier.push(HostId(0), Lane(0), job(1, 0));
-        frontier.push(HostId(0), Lane(2), job(2, 0));
-        frontier.push_delayed(HostId(0), Lane(1), job(3, 9));
-        frontier.push(HostId(1), Lane(0), job(4, 0));
-        assert_eq!(frontier.doom(HostId(0), Doom::Skipped(String::new())).len(), 3);
-        assert_eq!(frontier.pending(), 1);
-    }
-}
+mod tests;

@@ -73,34 +73,31 @@ impl Scope {
         !matches!(self.follow, Follow::None)
     }
 
-    /// A URL of the inputs: it says what is in scope.
-    pub fn give(&mut self, url: &Url) {
+    /// A URL of the inputs: it says what is in scope. Whether it says something new.
+    pub fn give(&mut self, url: &Url) -> bool {
         let host = host_text(url);
         if self.idle || *host == *self.last {
-            return;
+            return false;
         }
         self.last = host.clone().into();
         match self.follow {
-            Follow::None | Follow::Host => {
-                if !self.hosts.contains(&*host) {
-                    self.hosts.insert(host.into());
-                }
-            }
+            Follow::None | Follow::Host => !self.hosts.contains(&*host) && self.hosts.insert(host.into()),
             Follow::Domain => {
                 let domain = domain_of(url);
-                if !self.domains.contains(domain) {
-                    self.domains.insert(domain.into());
-                }
+                !self.domains.contains(domain) && self.domains.insert(domain.into())
             }
-            Follow::Globs(_) => {}
+            Follow::Globs(_) => false,
         }
     }
 
-    /// An input answered with a redirect: within its own domain the target counts as given.
-    pub fn give_target(&mut self, from: &Url, target: &Url) {
-        if !self.idle && domain_of(from) == domain_of(target) {
-            self.give(target);
-        }
+    /// An input answered with a redirect: within its own domain the target counts as given. Whether that is new.
+    pub fn give_target(&mut self, from: &Url, target: &Url) -> bool {
+        !self.idle && domain_of(from) == domain_of(target) && self.give(target)
+    }
+
+    /// Whether links may make hosts known, which are counted ([`Self::meet`]).
+    pub const fn counts_hosts(&self) -> bool {
+        matches!(self.follow, Follow::Domain | Follow::Globs(_))
     }
 
     /// Whether a link belongs to the crawl.

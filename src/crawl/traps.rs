@@ -14,7 +14,7 @@
 //!   under many different pages) counts against [`SESSION_BUDGET`] or [`ID_BUDGET`] of that parameter.
 //!
 //! What is beyond a budget is parked, at most [`PARKED_PER_TRAP`] URLs a trap: `:allow PATTERN` lets them go, `:exclude`
-//! drops them; more are counted. What this does not see: pages without end whose paths share nothing.
+//! drops them; more are counted. What is parked is parked again when a run is resumed, and its traps stay shut. What this does not see: pages without end whose paths share nothing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,6 +22,7 @@ use url::{Position, Url};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::control::HostId;
+use crate::store::UrlId;
 
 /// Steps in a row that cost nothing.
 pub const RUN_FREE: u16 = 32;
@@ -100,6 +101,8 @@ pub struct Suspicion {
 /// A URL that waits for the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parked {
+    /// Its number.
+    pub id: UrlId,
     /// Where it leads.
     pub url: Box<str>,
     /// Whose URL it is.
@@ -138,9 +141,10 @@ struct Sign {
 }
 
 impl Traps {
-    /// Judges a URL that is new. What is held is parked here.
-    pub fn judge(&mut self, candidate: Candidate<'_>) -> Verdict {
-        if self.allowed.iter().any(|pattern| pattern.is_match(candidate.url.as_str())) {
+    /// Judges a URL that is new. What is held is parked here, as long as there is room: then `number`, which is told the
+    /// trap's key, gives its number.
+    pub fn judge(&mut self, candidate: Candidate<'_>, number: impl FnOnce(u64) -> UrlId) -> Verdict {
+        if self.is_allowed(candidate.url.as_str()) {
             return Verdict::Enters(0);
         }
         let run = self.run(&candidate);
@@ -159,14 +163,22 @@ impl Traps {
         if held.len() < PARKED_PER_TRAP && self.parked < PARKED_MAX {
             self.parked += 1;
             let Candidate { url, host, depth, .. } = candidate;
-            held.push(Parked { url: url.as_str().into(), host, depth });
+            held.push(Parked { id: number(sign.key), url: url.as_str().into(), host, depth });
         }
-        let count = self.by_host.entry(candidate.host).or_default();
-        *count = count.saturating_add(1);
+        self.lead_too_far(candidate.host);
         Verdict::Held(first.then_some(sign.suspicion))
     }
 
-    /// A link on a page of `host` leads to one host too many of its domain.
+    /// Parks again what another process had parked in the trap of this key, which is shut.
+    pub fn restore(&mut self, trap: u64, parked: Parked) {
+        // Of a trap that was told already, so it is not told again.
+        self.meters.entry(trap).or_default().count = u32::MAX;
+        self.lead_too_far(parked.host);
+        self.parked += 1;
+        self.held.entry(trap).or_default().push(parked);
+    }
+
+    /// One more URL on a page of `host`, or of it, is held back: a link to one host too many of its domain, too.
     pub fn lead_too_far(&mut self, host: HostId) {
         let count = self.by_host.entry(host).or_default();
         *count = count.saturating_add(1);
@@ -199,8 +211,13 @@ impl Traps {
     }
 
     /// Patterns that are allowed.
-    pub const fn allowed(&self) -> usize {
-        self.allowed.len()
+    pub fn allowed(&self) -> &[regex::Regex] {
+        &self.allowed
+    }
+
+    /// Whether the operator allowed something.
+    pub fn is_allowed(&self, text: &str) -> bool {
+        self.allowed.iter().any(|pattern| pattern.is_match(text))
     }
 
     /// Takes the parked URLs for which `wanted` holds; a trap of which none is left is one no more.
@@ -418,7 +435,7 @@ mod tests {
     }
 
     fn judge(traps: &mut Traps, text: &str, run: u16) -> Verdict {
-        traps.judge(Candidate { url: &url(text), host: HostId(0), run, depth: 1 })
+        traps.judge(Candidate { url: &url(text), host: HostId(0), run, depth: 1 }, |_| UrlId::NONE)
     }
 
     fn enters(traps: &mut Traps, text: &str, run: u16) -> bool {

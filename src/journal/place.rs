@@ -68,6 +68,10 @@ impl Place {
         }
         each_line(&dir.join(EVENTS_FILE), self.events, |line| {
             let Some(event) = std::str::from_utf8(line).ok().and_then(|line| event(line).ok()) else { return };
+            if event.what == Word::Known(What::Retry) {
+                // Whatever had failed before is to be tried again.
+                following.ends.retain(|_, (what, _)| *what != What::UrlFailed);
+            }
             if let (Word::Known(what @ (What::UrlFailed | What::UrlSkipped)), Some(url)) = (event.what, event.url) {
                 following.ends.insert(url, (what, event.why));
             }

@@ -482,6 +482,7 @@ pub fn act_word(what: What) -> &'static str {
         What::Override => "override",
         What::Auto => "auto",
         What::Reset => "reset",
+        What::Budget => "budget",
         What::Wake => "wake",
         What::Undo => "undo",
         What::Redo => "redo",

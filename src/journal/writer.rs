@@ -154,7 +154,7 @@ impl Journal {
 
     /// Has the store wait for this journal: a URL is done only after its rows are on the medium.
     pub fn barrier(&self) -> JournalBarrier {
-        JournalBarrier { shared: Arc::clone(&self.shared), place: Place::default() }
+        JournalBarrier(Arc::clone(&self.shared))
     }
 
     /// Buffers a wire request.
@@ -244,10 +244,7 @@ impl Drop for Journal {
 }
 
 /// The journal as what a transaction of the store waits for.
-pub struct JournalBarrier {
-    shared: Arc<Shared>,
-    place: Place,
-}
+pub struct JournalBarrier(Arc<Shared>);
 
 impl crate::store::Barrier for JournalBarrier {
     fn name(&self) -> &'static str {
@@ -255,22 +252,23 @@ impl crate::store::Barrier for JournalBarrier {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        let mut queue = self.shared.lock();
+        let mut queue = self.0.lock();
         queue.syncs_asked += 1;
         let asked = queue.syncs_asked;
-        self.shared.filled.notify_one();
+        self.0.filled.notify_one();
         let waiting = |queue: &mut Queue| queue.syncs_done < asked && !queue.ended && queue.blocked.is_none();
-        let queue = self.shared.ended.wait_while(queue, waiting).unwrap_or_else(PoisonError::into_inner);
+        let queue = self.0.ended.wait_while(queue, waiting).unwrap_or_else(PoisonError::into_inner);
         if queue.syncs_done >= asked {
-            self.place = queue.place.clone();
             return Ok(());
         }
         let why = queue.blocked.clone().unwrap_or_else(|| Clean::new("the journal's writer has ended"));
         Err(io::Error::other(why.as_str().to_owned()))
     }
 
-    fn place(&self) -> String {
-        self.place.to_text()
+    fn teller(&self) -> Option<crate::store::Teller> {
+        let shared = Arc::clone(&self.0);
+        // What is written by now was handed over before: nothing of it is news to the transaction.
+        Some(Box::new(move || shared.lock().place.to_text()))
     }
 }
 
@@ -366,6 +364,7 @@ impl Writer {
     /// Until closed or abandoned.
     fn run(&mut self) {
         let mut records = Vec::new();
+        self.shared.lock().place = self.place();
         loop {
             let (closing, asked) = self.take(&mut records);
             let count = records.len();
@@ -378,11 +377,11 @@ impl Writer {
             }
             self.shared.waiting.fetch_sub(count, Ordering::AcqRel);
             self.publish(None);
-            if let Some(asked) = asked {
-                let mut queue = self.shared.lock();
-                queue.syncs_done = asked;
-                queue.place = self.place();
-                drop(queue);
+            let mut queue = self.shared.lock();
+            queue.place = self.place();
+            queue.syncs_done = asked.unwrap_or(queue.syncs_done);
+            drop(queue);
+            if asked.is_some() {
                 self.shared.ended.notify_all();
             }
             if closing && count == 0 {

@@ -6,6 +6,7 @@ use super::client::{Client, Heard, Sending, Silence};
 use super::supply::{Stock, Supply};
 use super::{Random, SimServer};
 use crate::control::backoff::{self, NoJitter, SeededJitter};
+use crate::control::hints;
 use crate::control::{
     Answer, Controller, HostId, Lane, Mono, Original, Outcome, PolicyId, RequestKind, Settings, Verdict,
 };
@@ -111,6 +112,10 @@ impl Client for CoreClient {
             latency: now.since(heard.sent),
             unprocessed: false,
         };
+        let headers = heard.headers.iter().map(|(name, value)| (*name, value.as_str()));
+        if let Some(hint) = hints::parse(headers, 0.0) {
+            self.controller.hint(now, answer.host, &hint, matches!(heard.result, Ok(429 | 503)));
+        }
         let judgement = self.controller.answer(now, &answer);
         self.requeue(now, heard.sending.server, heard.sending.mark, judgement.outcome);
         if now.since(self.swept) >= SWEEP_EVERY {

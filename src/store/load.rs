@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::frame::{FileKind, FrameError, Frames};
-use super::record::{Record, Records};
+use super::record::{HeldRecord, Record, Records};
 use super::states::{StateKind, States, read_states};
 use super::{Fate, Folded, StoreError, UrlId};
 use crate::clock::Anchor;
-use crate::control::Mono;
+use crate::control::{Mono, RequestKind};
 
 /// The folder of the store inside the run folder.
 pub const STATE_FOLDER: &str = "state";
@@ -66,6 +66,19 @@ pub struct Waiting {
     pub due: Mono,
 }
 
+/// A URL that is held back as one of a trap.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HeldUrl {
+    /// The trap, as the traps know it.
+    pub trap: u64,
+    /// The URL.
+    pub url: Box<str>,
+    /// The number of its host.
+    pub host: u32,
+    /// Links between it and an input.
+    pub depth: u32,
+}
+
 /// What another process left, for the crawl to go on with.
 #[derive(Debug, Default)]
 pub struct Loaded {
@@ -79,6 +92,10 @@ pub struct Loaded {
     pub lanes: HashMap<u32, u8>,
     /// URLs that were tried.
     pub tried: Vec<Waiting>,
+    /// URLs that are held back, as they came in.
+    pub held: BTreeMap<u32, HeldUrl>,
+    /// Whether an input led to each host.
+    pub given: Vec<bool>,
     /// All fingerprints.
     pub prints: Prints,
     /// What became of the others.
@@ -193,6 +210,7 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
     for (id, fate, _) in &loaded.late {
         loaded.counts.count(*fate, 1);
         waiting.remove(&id.0);
+        loaded.held.remove(&id.0);
         if let Some(place) = fates.get_mut(id.0 as usize) {
             *place = *fate as u8;
         }
@@ -201,6 +219,7 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
     for ((id, fate), host) in (0..).zip(&fates).zip(&host_of) {
         if *fate == 0
             && !waiting.contains_key(&id)
+            && !loaded.held.contains_key(&id)
             && let Some(queue) = loaded.ready.get_mut(*host as usize)
         {
             queue.push(id);
@@ -257,6 +276,7 @@ impl Pass {
                 Record::Host(name) => {
                     loaded.hosts.push(name.into());
                     loaded.schemes.push([false; 2]);
+                    loaded.given.push(false);
                 }
                 Record::Url(url) => {
                     let id = u32::try_from(self.fates.len()).ok()?;
@@ -273,6 +293,8 @@ impl Pass {
                             loaded.lanes.insert(id, lane);
                         }
                         loaded.schemes[host as usize][usize::from(url.url.starts_with("https:"))] = true;
+                        // A sitemap of depth 0 was named by a robots.txt.
+                        loaded.given[host as usize] |= url.depth == 0 && url.kind == RequestKind::Page;
                     }
                 }
                 Record::Fate { id, fate, .. } => {
@@ -282,6 +304,7 @@ impl Pass {
                         }
                         *place = fate as u8;
                         self.waiting.remove(&id.0);
+                        loaded.held.remove(&id.0);
                     } else if id != UrlId::NONE {
                         return None;
                     }
@@ -306,6 +329,13 @@ impl Pass {
                         loaded.counts.count(before, -1);
                     }
                     *place = 0;
+                    loaded.held.remove(&id.0);
+                }
+                Record::Held(held) => {
+                    self.fates.get(held.id.0 as usize)?;
+                    loaded.hosts.get(held.host as usize)?;
+                    let HeldRecord { id, trap, host, depth, url } = held;
+                    loaded.held.insert(id.0, HeldUrl { trap, url: url.into(), host, depth });
                 }
                 // A field that an older version did not have has its default; what is no JSON is damage.
                 Record::Mark(json) => loaded.mark = Some(serde_json::from_slice(json).ok()?),
@@ -329,6 +359,7 @@ impl Loaded {
 
     /// URLs that are not done.
     pub fn pending(&self) -> u64 {
-        self.ready.iter().map(|queue| queue.len() as u64).sum::<u64>() + self.tried.len() as u64
+        let ready = self.ready.iter().map(|queue| queue.len() as u64).sum::<u64>();
+        ready + self.tried.len() as u64 + self.held.len() as u64
     }
 }

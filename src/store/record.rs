@@ -24,8 +24,10 @@ pub enum Record<'a> {
     },
     /// A URL that was tried, or follows a redirect: what its next request needs to know.
     Tried(TriedRecord<'a>),
-    /// A URL that had failed is to be tried again.
+    /// A URL that had failed, or was held back, may go.
     Back(UrlId),
+    /// A URL is held back as one of a trap.
+    Held(HeldRecord<'a>),
     /// What the transaction tells of itself, as JSON.
     Mark(&'a [u8]),
 }
@@ -64,6 +66,21 @@ pub struct TriedRecord<'a> {
     pub hop: Option<HopRecord<'a>>,
 }
 
+/// A URL that is held back as one of a trap, with what the traps know of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HeldRecord<'a> {
+    /// Which.
+    pub id: UrlId,
+    /// The trap's key.
+    pub trap: u64,
+    /// The number of its host.
+    pub host: u32,
+    /// Links between it and an input.
+    pub depth: u32,
+    /// The URL.
+    pub url: &'a str,
+}
+
 /// A chain of redirects under way.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HopRecord<'a> {
@@ -83,6 +100,7 @@ const FATE: u8 = 3;
 const TRIED: u8 = 4;
 const BACK: u8 = 5;
 const MARK: u8 = 6;
+const HELD: u8 = 7;
 
 /// The kinds of URLs by number; a kind that has none is never stored.
 const KINDS: [RequestKind; 5] =
@@ -135,7 +153,17 @@ pub fn push_tried(out: &mut Vec<u8>, record: &TriedRecord<'_>) {
     }
 }
 
-/// Appends that a failed URL is to be tried again.
+/// Appends that a URL is held back.
+pub fn push_held(out: &mut Vec<u8>, record: &HeldRecord<'_>) {
+    out.push(HELD);
+    push_number(out, u64::from(record.id.0));
+    out.extend_from_slice(&record.trap.to_le_bytes());
+    push_number(out, u64::from(record.host));
+    push_number(out, u64::from(record.depth));
+    push_text(out, record.url);
+}
+
+/// Appends that a URL that had failed, or was held back, may go.
 pub fn push_back(out: &mut Vec<u8>, id: UrlId) {
     out.push(BACK);
     push_number(out, u64::from(id.0));
@@ -227,6 +255,11 @@ impl<'a> Records<'a> {
             }
             TRIED => Record::Tried(self.tried()?),
             BACK => Record::Back(UrlId(self.short()?)),
+            HELD => {
+                let id = UrlId(self.short()?);
+                let trap = u64::from_le_bytes(*self.bytes(8)?.first_chunk().ok_or(Unreadable)?);
+                Record::Held(HeldRecord { id, trap, host: self.short()?, depth: self.short()?, url: self.text()? })
+            }
             MARK => Record::Mark(self.blob()?),
             _ => return Err(Unreadable),
         })

@@ -14,7 +14,6 @@ use super::load::{Index, Loaded, Mark, URLS_FILE};
 use super::room::Room;
 use super::states::StatesFile;
 use super::{Barrier, StoreHealth, StoreOptions, record};
-use crate::clock::Anchor;
 use crate::journal::disk::Disk;
 use crate::text::Clean;
 
@@ -35,7 +34,7 @@ pub(super) struct Transaction {
     pub(super) urls: Vec<Piece>,
     pub(super) states: Vec<Vec<u8>>,
     pub(super) bytes: usize,
-    pub(super) anchor: Anchor,
+    pub(super) mark: Mark,
 }
 
 /// What the handle and the writer share.
@@ -200,8 +199,8 @@ impl Writer {
                 continue;
             }
             let bytes = transactions.iter().map(|one| one.bytes).sum();
-            let Some(last) = transactions.last().map(|one| one.anchor) else { continue };
-            // What must be there first is told before a byte of the transaction is: its places belong to it.
+            let Some(last) = transactions.last().map(|one| one.mark.clone()) else { continue };
+            // What must be there first is on the medium before a byte of the transaction is written.
             while let Err(reason) = self.pass_barriers() {
                 if !self.wait_for_retry(reason) {
                     return;
@@ -260,9 +259,8 @@ impl Writer {
     }
 
     /// Puts everything into the files' buffers, as one transaction each.
-    fn append(&mut self, transactions: Vec<Transaction>, anchor: Anchor) -> Learned {
+    fn append(&mut self, transactions: Vec<Transaction>, mark: Mark) -> Learned {
         let mut learned = Learned { transactions: transactions.len() as u64, ..Learned::default() };
-        let places = self.barriers.iter().map(|barrier| (barrier.name().to_owned(), barrier.place())).collect();
         let (mut states, mut urls) = (Vec::new(), Vec::new());
         for transaction in transactions {
             states.extend(transaction.states);
@@ -273,7 +271,7 @@ impl Writer {
             self.states.file.push(payload, number == last);
         }
         let mut end = Piece::default();
-        match serde_json::to_vec(&Mark { anchor, places }) {
+        match serde_json::to_vec(&mark) {
             Ok(json) => record::push_mark(&mut end.payload, &json),
             // Plain data always becomes JSON.
             Err(error) => tracing::error!(%error, "a transaction cannot be marked"),

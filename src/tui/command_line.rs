@@ -15,13 +15,14 @@ use crate::text::Clean;
 use crate::watch::Change;
 
 /// Every verb with what it takes and what it does, in the order of completion.
-pub const VERBS: [(&str, &str); 21] = [
+pub const VERBS: [(&str, &str); 22] = [
     ("rate", "0.5|x0.5|+25% [HOSTS] [for 2h]"),
     ("capacity", "10 [HOSTS] [for 2h]"),
     ("pause", "[30m] [HOSTS]"),
     ("resume", "[HOSTS]"),
     ("auto", "[HOSTS]: drop the override"),
     ("reset", "[HOSTS]: to the original rate"),
+    ("budget", "3 [HOSTS]: refusals in 10 minutes before probing stops"),
     ("wake", "[HOSTS]: end the hold"),
     ("halt", "the whole crawl"),
     ("go-on", "after a halt"),
@@ -115,6 +116,10 @@ pub fn parse(text: &str, wall: Wall) -> Result<Line, LineError> {
         "resume" => act(Command::Resume, rest),
         "auto" => act(Command::Auto, rest),
         "reset" => act(Command::Reset, rest),
+        "budget" => {
+            let (amount, targets) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            act(Command::Budget(amount.parse().map_err(|_| usage(word))?), targets)
+        }
         "wake" => act(Command::Wake(WakeEven::Own), rest),
         "halt" | "go-on" | "undo" | "redo" | "print" | "reload" if !rest.is_empty() => Err(usage(word)),
         "halt" => act(Command::Halt, ""),
@@ -235,6 +240,7 @@ pub fn words(command: &Command) -> String {
         }
         Command::Auto => String::from("drop the override"),
         Command::Reset => String::from("reset to the original rate"),
+        Command::Budget(budget) => format!("budget of {budget} refusals in 10 minutes"),
         Command::Wake(_) => String::from("wake now"),
         Command::Halt => String::from("halt"),
         Command::GoOn => String::from("go on"),
@@ -259,7 +265,7 @@ pub fn completions<'a>(text: &str, hosts: impl Iterator<Item = &'a str>) -> Vec<
         "theme" => THEMES.iter().filter(|name| name.starts_with(last)).map(|name| complete(name)).collect(),
         "mouse" => ["on", "off"].iter().filter(|word| word.starts_with(last)).map(|word| complete(word)).collect(),
         "set" => vec![String::from("set fps ")],
-        "rate" | "capacity" | "pause" | "resume" | "auto" | "reset" | "wake" => {
+        "rate" | "capacity" | "pause" | "resume" | "auto" | "reset" | "budget" | "wake" => {
             let words =
                 ["marked", "all", "for", "is:stuck", "is:angry", "is:trap", "is:tail", "is:forgotten", "is:override"];
             let words = words.into_iter().chain(["is:paused", "is:held", "state:back"]);
@@ -306,6 +312,7 @@ mod tests {
             ("pause", Command::Pause(Lifetime::Default), "chosen"),
             ("resume all", Command::Resume, "all"),
             ("auto marked", Command::Auto, "marked"),
+            ("budget 3 marked", Command::Budget(3), "marked"),
             ("reset !is:angry", Command::Reset, "!is:angry"),
             ("wake", Command::Wake(WakeEven::Own), "chosen"),
             ("halt", Command::Halt, "chosen"),

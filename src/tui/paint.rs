@@ -115,7 +115,7 @@ impl<'a> Brush<'a> {
             self.buffer.set_stringn(self.area.x, self.area.y + y, &blank, blank.len(), style);
             let left = self.area.x.checked_sub(1).and_then(|x| self.buffer.cell_mut((x, self.area.y + y)));
             if let Some(cell) = left.filter(|cell| unicode_width::UnicodeWidthStr::width(cell.symbol()) > 1) {
-                cell.set_symbol(" ");
+                cell.set_char(' ');
             }
         }
     }

@@ -46,6 +46,7 @@ pub fn view(id: u32) -> HostView {
         concern: None,
         eta: Some(Duration::from_secs(365)),
         cold: false,
+        why: None,
     }
 }
 

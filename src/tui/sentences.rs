@@ -124,6 +124,9 @@ pub fn controller(view: &HostView) -> String {
     if view.cold {
         return format!("cold start: {}/s for its first requests, then the original", rate(view.effective.rate));
     }
+    if let Some(why) = view.why {
+        return why.to_string();
+    }
     if adaptive >= original {
         return String::from("nothing speaks against the original rate");
     }

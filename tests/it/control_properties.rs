@@ -66,7 +66,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
 }
 
 /// Promise 1: in any window, arrivals <= capacity + the integral of the rate, at the values of that time.
-fn assert_envelope(arrivals: &[Arrival], targets: &[(Mono, Original)]) {
+pub(crate) fn assert_envelope(arrivals: &[Arrival], targets: &[(Mono, Original)]) {
     for (first, from) in arrivals.iter().enumerate() {
         let (mut tokens, mut at, mut index) = (0.0_f64, from.at, 0);
         while targets.get(index + 1).is_some_and(|(begins, _)| *begins <= at) {

@@ -162,7 +162,7 @@ fn rates_and_own_actions_are_told_with_what_is_still_set() {
             until: None,
         });
         let pause = paused.then_some(Pause { since: Default::default(), until: None });
-        Value::Settings(OperatorSettings { overriding, pause })
+        Value::Settings(OperatorSettings { overriding, pause, budget: None })
     };
     let events = vec![
         rate(0.0, Who::System, "a", Value::None, 2.0),

@@ -148,7 +148,7 @@ fn a_live_run_is_followed_through_rotation_and_torn_lines() {
 fn acts_concerns_and_decisions_stand_on_the_axis() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let overriding = Override { rate: Some(0.5), capacity: None, until: None, since: Default::default() };
-    let settings = Value::Settings(OperatorSettings { overriding: Some(overriding), pause: None });
+    let settings = Value::Settings(OperatorSettings { overriding: Some(overriding), ..OperatorSettings::default() });
     let text = |word: &str| Value::Text(word.into());
     let events = vec![
         event(0.0, Who::System, What::Start),

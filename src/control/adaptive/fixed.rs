@@ -19,7 +19,7 @@ impl Fixed {
 }
 
 impl RateController for Fixed {
-    fn on_send(&mut self, _now: Mono) {}
+    fn on_send(&mut self, _now: Mono, _bounds: &Bounds) {}
 
     fn on_outcome(&mut self, _now: Mono, _bounds: &Bounds, _observation: &Observation) -> Option<Shift> {
         None

@@ -49,22 +49,22 @@ impl Halving {
 }
 
 impl RateController for Halving {
-    fn on_send(&mut self, _now: Mono) {}
+    fn on_send(&mut self, _now: Mono, _bounds: &Bounds) {}
 
     fn on_outcome(&mut self, now: Mono, bounds: &Bounds, observation: &Observation) -> Option<Shift> {
         let before = self.values();
         let news = self.is_news(observation.sent);
         match observation.signal {
-            Signal::Throttle if news && !observation.probe => {
+            Signal::Throttle | Signal::Refused if news && !observation.probe => {
                 let floor = if bounds.min_rate > 0.0 { bounds.min_rate } else { HALVING_MIN_RATE };
                 // A floor above the rate must not lift it.
                 self.rate = (self.rate * CUT).max(floor.min(self.rate));
                 self.capacity = (self.capacity * CUT).max(1.0_f64.min(self.capacity));
                 self.cut = Some(now);
             }
-            Signal::Throttle | Signal::Neutral => {}
+            Signal::Throttle | Signal::Refused | Signal::Answered | Signal::Silent | Signal::Neutral => {}
             Signal::ServerError => self.rate = (self.rate * EASE).max(SERVER_ERROR_FLOOR.min(self.rate)),
-            Signal::Success if news && observation.may_climb => {
+            Signal::Success if news && bounds.may_climb() => {
                 self.rate = (self.rate * CLIMB).min(bounds.original.rate).max(self.rate);
                 self.capacity = (self.capacity * CLIMB).min(bounds.original.capacity).max(self.capacity);
             }
@@ -100,14 +100,15 @@ impl RateController for Halving {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { original: Original { rate: 8.0, capacity: 16.0 }, min_rate: 0.0 };
+    const BOUNDS: Bounds =
+        Bounds { original: Original { rate: 8.0, capacity: 16.0 }, min_rate: 0.0, refused: 0, budget: 0, cold: false };
 
     fn at(secs: f64) -> Mono {
         Mono::from_secs_f64(secs)
     }
 
     fn see(controller: &mut Halving, signal: Signal, sent: f64, now: f64) -> Option<Shift> {
-        let observation = Observation { signal, sent: at(sent), probe: false, may_climb: true };
+        let observation = Observation { signal, sent: at(sent), probe: false, latency: 0.1 };
         controller.on_outcome(at(now), &BOUNDS, &observation)
     }
 

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use regex::Regex;
 
 use super::Engine;
-use super::exclude::EXCLUDES_MAX;
 use crate::config::CONCURRENCY_RANGE;
 use crate::control::{Value, What, Who};
 use crate::crawl::address::parse_url;
@@ -98,7 +97,7 @@ impl Engine {
 
     /// What matches is no trap: what is held back of it goes, and a domain of that name may have more hosts.
     fn allow(&mut self, pattern: &str) -> Result<String, String> {
-        if self.traps.allowed() >= ALLOWS_MAX {
+        if self.traps.allowed().len() >= ALLOWS_MAX {
             return Err(format!("not allowed: there are {ALLOWS_MAX} patterns already"));
         }
         let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;

@@ -15,6 +15,7 @@ use crate::crawl::links::{Found, Link};
 use crate::crawl::scope::NewHost;
 use crate::crawl::traps::{Candidate, Parked, Suspicion, Verdict};
 use crate::store::UrlId;
+use crate::store::load::HeldUrl;
 use crate::text::Clean;
 
 /// Sitemap indexes inside of sitemap indexes.
@@ -156,7 +157,7 @@ impl Engine {
         }
         let job = match found {
             As::Page { depth, run } => {
-                let run = self.enters_with(Candidate { url, host, run, depth })?;
+                let run = self.enters_with(fingerprint, Candidate { url, host, run, depth })?;
                 Job { depth, run, ..Job::page(url, self.now) }
             }
             As::Sitemap { depth } => Job::sitemap(url, depth, self.now),
@@ -169,9 +170,16 @@ impl Engine {
     }
 
     /// The run of a URL; `None` if it looks like one of a trap: then it waits for the operator.
-    fn enters_with(&mut self, candidate: Candidate<'_>) -> Option<u16> {
-        let Candidate { url, host, .. } = candidate;
-        let suspicion = match self.traps.judge(candidate) {
+    fn enters_with(&mut self, fingerprint: u128, candidate: Candidate<'_>) -> Option<u16> {
+        let Candidate { url, host, depth, .. } = candidate;
+        let job = Job { depth, ..Job::page(url, self.now) };
+        let frontier = &mut self.frontier;
+        let park = |trap| {
+            let id = frontier.enter(fingerprint, Some(host), &job);
+            frontier.hold(id, trap, host, &job);
+            id
+        };
+        let suspicion = match self.traps.judge(candidate, park) {
             Verdict::Enters(run) => return Some(run),
             Verdict::Held(suspicion) => suspicion,
         };
@@ -191,38 +199,48 @@ impl Engine {
 
     /// A URL that was held back may go.
     pub(super) fn release(&mut self, parked: Parked) {
-        let Parked { url, host, depth, .. } = parked;
+        let Parked { id, url: text, host, depth } = parked;
         self.tell_held_back(host);
-        let Ok(url) = Url::parse(&url) else { return };
+        let Ok(url) = Url::parse(&text) else {
+            self.skip(id, Some(host), &text, "it is no URL");
+            return;
+        };
         if self.is_spent(host) {
-            self.skip_parked_url(host, url.as_str(), depth, super::SPENT);
+            self.skip(id, Some(host), url.as_str(), super::SPENT);
             return;
         }
         self.hosts.note_scheme(host, &url);
         let lane = self.hosts.lane(host, &url, &self.config);
         let job = Job { depth, ..Job::page(&url, self.now) };
-        let id = self.frontier.enter(fingerprint(&url), Some(host), &job);
+        self.frontier.let_go(id);
         self.frontier.push(host, lane, job.numbered(id));
         self.sync(host, lane);
     }
 
-    /// The crawl is done but for what nobody allowed.
-    pub(super) fn skip_parked(&mut self) {
-        for Parked { url, host, depth } in self.traps.take(|_| true) {
-            self.skip_parked_url(host, &url, depth, "held back as a trap, and not allowed until the end");
+    /// What another process held back is held back, unless it is allowed or excluded by now.
+    pub(super) fn restore_held(&mut self, held: std::collections::BTreeMap<u32, HeldUrl>) {
+        for (id, HeldUrl { trap, url, host, depth }) in held {
+            let parked = Parked { id: UrlId(id), url, host: HostId(host), depth };
+            if self.traps.is_allowed(&parked.url) {
+                self.release(parked);
+                continue;
+            }
+            let excluded = Url::parse(&parked.url).ok().and_then(|url| self.excluded_by(&url));
+            if let Some(pattern) = excluded {
+                self.skip(parked.id, Some(parked.host), &parked.url, &format!("excluded by {pattern}"));
+                continue;
+            }
+            let host = parked.host;
+            self.traps.restore(trap, parked);
+            self.tell_held_back(host);
         }
     }
 
-    /// A URL that was held back has no number before this.
-    pub(super) fn skip_parked_url(&mut self, host: HostId, text: &str, depth: u32, why: &str) {
-        let id = match Url::parse(text) {
-            Ok(url) => {
-                let job = Job { depth, ..Job::page(&url, self.now) };
-                self.frontier.enter(fingerprint(&url), Some(host), &job)
-            }
-            Err(_) => UrlId::NONE,
-        };
-        self.skip(id, Some(host), text, why);
+    /// The crawl is done but for what nobody allowed.
+    pub(super) fn skip_parked(&mut self) {
+        for Parked { id, url, host, .. } in self.traps.take(|_| true) {
+            self.skip(id, Some(host), &url, "held back as a trap, and not allowed until the end");
+        }
     }
 
     /// The host of a link, made known if its domain has room for one more.
@@ -261,7 +279,9 @@ impl Engine {
         if hop.depth == 0 {
             // Whoever links to the target finds that it was fetched.
             self.frontier.admit(fingerprint);
-            self.scope.give_target(from, target);
+            if self.scope.give_target(from, target) {
+                self.keep_given(target);
+            }
             return Hop::Follow;
         }
         if !self.scope.takes(target) {

@@ -53,7 +53,7 @@ impl Engine {
         let parked = self.traps.take(|parked| exclusion.of(&parked.url).is_some());
         for parked in &parked {
             let pattern = exclusion.of(&parked.url).map_or("", Regex::as_str);
-            self.skip_parked_url(parked.host, &parked.url, parked.depth, &format!("excluded by {pattern}"));
+            self.skip(parked.id, Some(parked.host), &parked.url, &format!("excluded by {pattern}"));
             self.tell_held_back(parked.host);
         }
         for host in self.scope.excuse(|domain| exclusion.of(domain).is_some()) {

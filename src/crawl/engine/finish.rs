@@ -79,6 +79,9 @@ impl Engine {
             latency,
             unprocessed: reply.unprocessed || (mixed && is_of_its_scheme(flight.job.kind(), reply.verdict)),
         };
+        if let Some(hint) = &reply.hint {
+            self.controller.hint(now, answer.host, hint, matches!(reply.status, Some(429 | 503)));
+        }
         let judgement = self.controller.answer(now, &answer);
         let outcome = judgement.outcome;
         self.throughput.answered(now, class_of(&reply, outcome) as usize);

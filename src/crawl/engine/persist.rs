@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{Engine, UrlCounts};
 use crate::clock::Wall;
 use crate::control::{HostId, Lane, Mono, SavedHost, What};
-use crate::crawl::address::{fingerprint, parse_url};
+use crate::crawl::address::{fingerprint, host_text, parse_url};
 use crate::crawl::frontier::Admission;
 use crate::crawl::job::Job;
+use crate::crawl::scope::domain_of;
 use crate::store::load::{Loaded, Told};
 use crate::store::states::StateKind;
 use crate::store::{Fate, Store, UrlsRead};
@@ -19,6 +20,8 @@ use crate::text::Clean;
 pub const RUN_STATE: &str = "run";
 /// The name of the operator's notes.
 pub const NOTES_STATE: &str = "notes";
+/// What the names of hosts begin with that are in scope because an input redirected to them.
+const GIVEN: &str = "given ";
 /// The newest notes that are kept; all stand in the journal.
 pub const NOTES_MAX: usize = 1_000;
 
@@ -32,6 +35,8 @@ pub struct RunState {
     pub concurrency: Option<u32>,
     /// Patterns that the operator excluded.
     pub excluded: Vec<String>,
+    /// Patterns that the operator allowed: they are no traps.
+    pub allowed: Vec<String>,
     /// All inputs were read to their end.
     pub inputs_read: bool,
     /// Input lines that were no URL.
@@ -72,9 +77,10 @@ impl Engine {
     /// Goes on where another process ended.
     pub(super) fn restore(&mut self, mut loaded: Loaded) {
         let now = self.now;
+        self.persisted.resumed = Some(found(&loaded, loaded.late.len() + loaded.foretold.len()));
         let late = std::mem::take(&mut loaded.late);
         let foretold = std::mem::take(&mut loaded.foretold);
-        self.persisted.resumed = Some(found(&loaded, late.len() + foretold.len()));
+        let held = std::mem::take(&mut loaded.held);
         for (key, schemes) in std::mem::take(&mut loaded.hosts).iter().zip(&loaded.schemes) {
             let controller = &mut self.controller;
             self.hosts.restore(key, *schemes, &self.config, |policy| controller.add_host(policy));
@@ -101,6 +107,7 @@ impl Engine {
         }
         loaded.states.retain(|(kind, _), _| *kind == StateKind::Crawl);
         self.restore_run(&loaded);
+        self.restore_scope(&loaded);
         let counts = loaded.counts;
         self.counts = UrlCounts { done: counts.done, failed: counts.failed, skipped: counts.skipped };
         self.sent = loaded.rows;
@@ -112,9 +119,41 @@ impl Engine {
         for told in foretold.values() {
             self.take_told(told);
         }
+        self.restore_held(held);
+        // A robots.txt is on the medium before the URLs of its sitemaps are: who was killed between the two never took them.
+        if self.config.crawl.sitemaps {
+            for (authority, sitemaps) in self.robots.sitemaps() {
+                self.take_sitemaps(&authority, &sitemaps);
+            }
+        }
         for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
             self.sync_all(host);
         }
+    }
+
+    /// What was in scope is so at once: pages are fetched before the inputs are read again. Hosts that links made known
+    /// count for their domains.
+    fn restore_scope(&mut self, loaded: &Loaded) {
+        for host in loaded.states.keys().filter_map(|(_, key)| key.strip_prefix(GIVEN)) {
+            if let Some(url) = url_of_host(host) {
+                self.scope.give(&url);
+            }
+        }
+        for (host, given) in (0..).map(HostId).zip(&loaded.given) {
+            let name = self.hosts.name(host);
+            let Some(url) = url_of_host(name.as_str()) else { continue };
+            if *given {
+                self.scope.give(&url);
+            } else if self.scope.counts_hosts() && !self.traps.is_allowed(domain_of(&url)) {
+                self.scope.meet(&url, None);
+            }
+        }
+    }
+
+    /// An input redirected to a host, which is in scope by that: over a restart, too.
+    pub(super) fn keep_given(&mut self, target: &url::Url) {
+        let Some(store) = self.frontier.store() else { return };
+        put(store, StateKind::Crawl, &format!("{GIVEN}{}", host_text(target)), &true);
     }
 
     fn restore_run(&mut self, loaded: &Loaded) {
@@ -127,6 +166,9 @@ impl Engine {
             self.controller.set_concurrency(concurrency);
         }
         self.excluded = run.excluded.iter().filter_map(|pattern| regex::Regex::new(pattern).ok()).collect();
+        for pattern in run.allowed.iter().filter_map(|pattern| regex::Regex::new(pattern).ok()) {
+            self.traps.allow(pattern);
+        }
         self.bad_lines = 0;
         self.persisted.inputs_read = run.inputs_read;
         self.persisted.run = run;
@@ -213,6 +255,7 @@ impl Engine {
         run.halted != self.controller.is_halted()
             || run.concurrency.unwrap_or(self.config.settings.concurrency) != self.controller.concurrency()
             || run.excluded.len() != self.excluded.len()
+            || run.allowed.len() != self.traps.allowed().len()
             || run.inputs_read != self.persisted.inputs_read
             || run.bad_lines < self.bad_lines
             || self.persisted.new_note
@@ -224,6 +267,7 @@ impl Engine {
             halted: self.controller.is_halted(),
             concurrency: (concurrency != self.config.settings.concurrency).then_some(concurrency),
             excluded: self.excluded.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+            allowed: self.traps.allowed().iter().map(|pattern| pattern.as_str().to_owned()).collect(),
             inputs_read: self.persisted.inputs_read,
             bad_lines: self.bad_lines,
         }
@@ -279,6 +323,13 @@ impl Engine {
         }
         self.sync(host, lane);
     }
+}
+
+/// A URL of the host of this key.
+fn url_of_host(key: &str) -> Option<url::Url> {
+    let urls = ["http", "https"].iter().filter_map(|scheme| url::Url::parse(&format!("{scheme}://{key}/")).ok());
+    // A port that is the one scheme's default belongs to the other.
+    urls.into_iter().find(|url| *host_text(url) == *key)
 }
 
 fn put(store: &mut Store, kind: StateKind, key: &str, value: &impl Serialize) {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use reqwest::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderMap, LOCATION, TRANSFER_ENCODING};
+use reqwest::header::{CACHE_CONTROL, CONTENT_LENGTH, DATE, HeaderMap, LOCATION, TRANSFER_ENCODING};
 use url::Url;
 
 use super::client::{HEADER_BYTES_MAX, HEADERS_MAX};
+use crate::clock::Clock;
+use crate::control::{Hint, hints};
 
 /// Longest target of a redirect, in bytes, as received.
 const LOCATION_MAX: usize = 16 * 1024;
@@ -17,6 +19,21 @@ pub(super) fn over_limit(headers: &HeaderMap) -> Option<String> {
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     (bytes > HEADER_BYTES_MAX).then(|| format!("{bytes} bytes of headers, the limit is {HEADER_BYTES_MAX}"))
+}
+
+/// What the headers say of the server's limit. An epoch is measured against the response's own Date.
+pub(super) fn hint(headers: &HeaderMap, clock: &dyn Clock) -> Option<Hint> {
+    let date =
+        headers.get(DATE).and_then(|date| date.to_str().ok()).and_then(|date| httpdate::parse_http_date(date).ok());
+    let date = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok()).map(|date| date.as_secs_f64());
+    let now = date.unwrap_or_else(|| clock.wall().0 as f64 / 1e6);
+    let read = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    hints::parse(read, now)
+}
+
+/// The wait in a vendor's own header.
+pub(super) fn vendor_wait(headers: &HeaderMap) -> Option<Duration> {
+    hints::vendor_wait(headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))))
 }
 
 /// Whether a redirect of this status has to say where to.

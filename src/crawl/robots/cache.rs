@@ -326,6 +326,17 @@ impl Robots {
         true
     }
 
+    /// The sitemaps that the copies at hand name, as written, by whose they are; in the order of their names.
+    pub fn sitemaps(&self) -> Vec<(Authority, Vec<Box<str>>)> {
+        let named = self.entries.iter().filter_map(|(authority, entry)| {
+            let sitemaps = &entry.copy.as_ref()?.rules.sitemaps;
+            (!sitemaps.is_empty()).then(|| (authority.clone(), sitemaps.clone()))
+        });
+        let mut named: Vec<_> = named.collect();
+        named.sort_unstable_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
+        named
+    }
+
     /// Entries, those in flight included.
     pub fn len(&self) -> usize {
         self.entries.len()

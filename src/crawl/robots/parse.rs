@@ -33,6 +33,7 @@ pub struct Rules {
     /// What is odd about the file, each in a sentence.
     pub notes: Vec<Clean>,
     /// Whom the rules are for.
+    #[serde(default)]
     pub group: RobotsGroup,
 }
 

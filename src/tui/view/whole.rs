@@ -81,7 +81,7 @@ mod tests {
         under.set_stringn(1, 0, "│", 1, Style::reset());
         assert_eq!(broken(&under).len(), 1, "a border under a wide letter is not seen");
         let mut foreign = frame(&[]);
-        foreign.cell_mut((0, 0)).expect("within").set_symbol("\u{202e}");
+        foreign.cell_mut((0, 0)).expect("within").set_char('\u{202e}');
         assert_eq!(broken(&foreign).len(), 1);
     }
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use crawldeck::archive::{ArchiveOptions, Keep};
 use crawldeck::control::{Command, Lifetime, What};
 use crawldeck::sim::{SimBody, SimResponse};
+use crawldeck::store::list::each_url;
+use crawldeck::store::{Fate, StoreError};
 use rustix::process::{Signal, kill_process};
 
 use super::kit::{PATIENCE, WARC, open};
@@ -196,4 +198,61 @@ fn stored(dir: &Path) -> Vec<String> {
         }
     }
     paths
+}
+
+#[test]
+fn case_123_killed_and_started_again_nothing_is_done_without_its_record() {
+    const PAGES: usize = 150;
+    let scene = Scene::new(pages(), 200.0, 10.0, BOTH);
+    scene.list(&["a.test", "b.test"], PAGES);
+    let asked = |url: &str| {
+        let arrivals = scene.server.arrivals();
+        arrivals.iter().filter(|arrival| format!("http://{}{}", arrival.host, arrival.path) == url).count()
+    };
+    let (mut done, mut torn) = (BTreeSet::new(), 0);
+    for round in 1..5 {
+        let child = scene.headless();
+        scene.arrivals("requests", scene.server.arrivals().len() + 30 + round * 7);
+        // Killed, and waited for; half of what was not marked as being on the medium is lost with it.
+        drop(child);
+        torn += usize::from(tear(&scene.dir()));
+        let before: Vec<(String, usize)> = done.iter().map(|url: &String| (url.clone(), asked(url))).collect();
+        each_url::<StoreError>(&scene.dir(), |listed| {
+            done.extend((listed.fate == Some(Fate::Done)).then(|| listed.url.to_owned()));
+            Ok(())
+        })
+        .expect("the store is whole");
+        assert!(before.iter().all(|(url, times)| asked(url) == *times), "what was done was asked for again");
+    }
+    assert!(torn > 0 && done.len() < 2 * PAGES, "the test kills too late: {torn}, {}", done.len());
+    let times: Vec<(String, usize)> = done.iter().map(|url| (url.clone(), asked(url))).collect();
+    let ended = scene.headless().end();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    for (url, times) in &times {
+        assert_eq!(asked(url), *times, "{url} was done and asked for again");
+    }
+    let records = warc::records(&scene.dir());
+    let kept: BTreeSet<&str> = targets(&records, "response").into_iter().collect();
+    let mut all = 0;
+    each_url::<StoreError>(&scene.dir(), |listed| {
+        all += 1;
+        assert_eq!(listed.fate, Some(Fate::Done), "{}", listed.url);
+        assert!(kept.contains(listed.url), "{} is done and has no record", listed.url);
+        Ok(())
+    })
+    .expect("the store is whole");
+    assert_eq!(all, 2 * PAGES, "none is lost");
+}
+
+/// Cuts the WARC file in the middle of what is behind its mark; false if there is nothing.
+fn tear(dir: &Path) -> bool {
+    let mark = std::fs::read_to_string(dir.join("warc/synced")).unwrap_or_default();
+    let mut words = mark.split_whitespace();
+    let (Some(name), Some(at)) = (words.next(), words.next().and_then(|at| at.parse::<u64>().ok())) else {
+        return false;
+    };
+    let file = std::fs::OpenOptions::new().write(true).open(dir.join("warc").join(name)).expect("it is there");
+    let behind = file.metadata().expect("it has a size").len().saturating_sub(at);
+    file.set_len(at + behind / 2).expect("cut");
+    behind > 1
 }

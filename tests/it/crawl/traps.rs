@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crawldeck::config::Follow;
+use crawldeck::config::{Config, Follow};
 use crawldeck::control::{ConcernKind, What};
+use crawldeck::crawl::resume::resume;
 use crawldeck::crawl::scope::HOSTS_PER_DOMAIN;
 use crawldeck::crawl::traps::{GROWTH_BUDGET, REPEATS_MAX, RUN_BUDGET, RUN_FREE, SESSION_BUDGET};
 use crawldeck::sim::SimResponse;
@@ -206,4 +207,81 @@ async fn case_16_names_without_end_are_bounded_and_other_domains_go_on() {
     assert_eq!(ended.end.totals.counts.hosts, HOSTS_PER_DOMAIN + 4);
     let told: Vec<_> = ended.events_of(What::Anomaly).iter().map(|event| event.why.as_str().to_owned()).collect();
     assert_eq!(told.iter().filter(|why| why.contains("1000 hosts of trap.test")).count(), 1, "{told:?}");
+}
+
+/// What was held back is there again after a restart, its trap stays shut, and it is let go as ever.
+#[tokio::test]
+async fn case_56_89_what_is_held_back_is_so_after_a_restart() {
+    let (trap, slow) = (calendar(500), site(|_, _| text("page")));
+    let crawl = || {
+        let mut crawl = Crawl::new();
+        crawl.config.crawl.follow = Follow::Host;
+        crawl.host("trap.test", &trap);
+        crawl.url("http://trap.test/cal?year=0");
+        keep_open(&mut crawl, &slow);
+        crawl
+    };
+    let running = crawl().start();
+    let pattern = pattern_told(&running).await;
+    running.totals_are("all else is done", |totals| totals.urls_pending == 2 && totals.in_flight == 0).await;
+    running.ask(Request::Stop).await;
+    let (first, folder) = running.end_keeping().await;
+    assert_eq!(first.fates(), (CALENDAR as u64, 0, 0, 2));
+    let held = resume(folder.path(), &Config::default()).expect("whole").expect("there").held;
+    assert_eq!(
+        held.values().map(|held| &*held.url).collect::<Vec<_>>(),
+        [format!("http://trap.test/cal?year={CALENDAR}")]
+    );
+
+    let mut again = crawl();
+    again.resume_in(folder);
+    let mut running = again.start();
+    let is_trap = |kind| kind == Some(ConcernKind::Trap);
+    running.host_is("trap.test", |view| is_trap(view.concern.map(|concern| concern.kind))).await;
+    running.totals_are("it is counted", |totals| totals.inputs_read && totals.urls_pending == 2).await;
+    assert_eq!(pages_asked(&trap).len(), CALENDAR, "it was not asked for");
+    let answer = running.change(Change::Allow(pattern)).await;
+    assert!(answer.text.as_str().contains("1 URLs let go"), "{answer:?}");
+    trap.wait_for("some more of the calendar", |arrivals| arrivals.len() > CALENDAR + 20).await;
+    running.ask(Request::Stop).await;
+    let (_, folder) = running.end_keeping().await;
+
+    // What the operator allowed is so, too.
+    let mut last = crawl();
+    last.resume_in(folder);
+    let running = last.start();
+    trap.wait_for("the rest of the calendar", |arrivals| {
+        arrivals.iter().any(|arrival| arrival.path == "/cal?year=499")
+    })
+    .await;
+    running.totals_are("it is over", |totals| totals.urls_pending == 1 && totals.in_flight == 0).await;
+    running.ask(Request::Drain).await;
+    assert_eq!(running.end().await.fates(), (500, 0, 0, 1));
+}
+
+/// A run that is killed, resumed and left alone says what became of what was held back.
+#[tokio::test]
+async fn case_56_what_is_held_back_over_a_restart_is_skipped_at_the_end() {
+    let (trap, slow) = (calendar(u32::MAX), site(|_, _| text("page")));
+    let crawl = |rate: f64| {
+        let mut crawl = Crawl::new();
+        crawl.config.crawl.follow = Follow::Host;
+        crawl.host("trap.test", &trap);
+        crawl.url("http://trap.test/cal?year=0");
+        crawl.host("slow.test", &slow);
+        let policy = crawl.policy("slow.test");
+        (policy.original.rate, policy.original.capacity) = (rate, 1.0);
+        crawl.url("http://slow.test/1");
+        crawl
+    };
+    let running = crawl(0.001).start();
+    running.totals_are("held back", |totals| totals.counts.trapped == 1 && totals.urls_pending == 2).await;
+    running.ask(Request::Stop).await;
+    let (_, folder) = running.end_keeping().await;
+    let mut again = crawl(1_000.0);
+    again.resume_in(folder);
+    let ended = again.run().await;
+    assert_eq!(ended.fates(), (CALENDAR as u64 + 1, 0, 1, 0));
+    assert_eq!(ended.whys(What::UrlSkipped, "trap.test"), ["held back as a trap, and not allowed until the end"]);
+    assert_eq!(pages_asked(&trap).len(), CALENDAR);
 }

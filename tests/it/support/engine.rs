@@ -30,6 +30,7 @@ use crawldeck::watch::{ActAnswer, Change, REQUESTS_MAX, Request, Snapshot, Total
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::binary::until;
 use super::lab::LabServer;
 use super::{records, warc};
 
@@ -184,7 +185,8 @@ impl Crawl {
         let room = self.keep.any().then(|| Room::new(dir.path(), self.keep));
         let fetch = self.fetch.clone().unwrap_or_else(|| Arc::new(self.real_fetch(room.clone())));
         let Self { config, urls, lists, disk, store_disk, looked_at, archive_disk, .. } = self;
-        let folder = RunFolder::open(dir.path()).expect("a run folder");
+        // A child that another test is about to start may hold the lock for a moment.
+        let folder = until("the folder is free", || RunFolder::open(dir.path()).ok());
         let clock = Arc::new(SystemClock::new());
         let mut loaded = resume(dir.path(), &config).expect("a whole store");
         if let Some(mark) = loaded.as_ref().and_then(|loaded| loaded.mark.as_ref()) {

@@ -59,7 +59,7 @@ fn evening() -> Timeline {
     let settings = |rate: Option<f64>, paused: bool| {
         let overriding = rate.map(|rate| Override { rate: Some(rate), capacity: None, since: Mono::ZERO, until: None });
         let pause = paused.then_some(crate::control::Pause { since: Mono::ZERO, until: None });
-        Value::Settings(OperatorSettings { overriding, pause })
+        Value::Settings(OperatorSettings { overriding, pause, budget: None })
     };
     let rates = HOSTS.iter().map(|host| (1, Who::System, What::Rate, *host, Value::Number(2.0), "original"));
     for (second, who, what, host, after, why) in rates.chain([

@@ -1,0 +1,329 @@
+//! A refusal, the wait after it, and what the request that ends the wait has taught.
+
+use serde::{Deserialize, Serialize};
+
+use super::measure::Taken;
+use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS};
+use crate::control::Mono;
+
+/// Answers on which an estimate has to rest so that a failed probe cannot lower it.
+pub(super) const ENOUGH: f64 = 30.0;
+
+/// From the first refusal to the first answer after it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Episode {
+    pub(super) phase: Phase,
+    since: Mono,
+    /// When the phase had begun in which it was met.
+    began: Mono,
+    /// Rate at which it was met.
+    hit: f64,
+    /// Tokens used beyond the estimate by then.
+    surplus: f64,
+    pause: f64,
+    first_pause: f64,
+    fails: u8,
+    creeping: bool,
+    /// The first request after the wait, until it is answered; zero = none is out.
+    canary: Mono,
+}
+
+impl Episode {
+    /// A request goes out after the wait.
+    pub(super) fn on_send(&mut self, now: Mono) {
+        if self.canary == Mono::ZERO {
+            self.canary = now;
+        }
+    }
+
+    /// The rate until something sent after the refusal is answered.
+    pub(super) fn meanwhile(&self, limit: Option<f64>) -> f64 {
+        match limit {
+            Some(limit) => limit.min(0.8 * self.hit),
+            None => 0.5 * self.hit,
+        }
+    }
+}
+
+impl Arc {
+    /// How long to wait after a refusal of a request sent at `sent` that did not say how long.
+    pub(super) fn pause_secs(&self, sent: Mono) -> f64 {
+        match &self.episode {
+            Some(episode) if episode.canary != Mono::ZERO && sent > episode.canary => episode.pause,
+            Some(episode) if self.cut.is_none_or(|cut| sent > cut) => {
+                let doubled = (2.0 * episode.pause).min(300.0);
+                // Where blocks were long before, this one will be, too.
+                let usual = if self.costly > 0 { 0.8 * self.block_secs - sent.secs_since(episode.since) } else { 0.0 };
+                doubled.max(usual).min(300.0)
+            }
+            Some(episode) => episode.pause,
+            None => {
+                let slack = if self.burst > 0.0 { (0.8 * self.burst).clamp(1.3, 3.0) } else { 1.5 };
+                let limit = if self.known { self.limit } else { 0.6 * self.hit_rate(sent) };
+                (slack / limit).clamp(0.25, 300.0)
+            }
+        }
+    }
+
+    fn hit_rate(&self, now: Mono) -> f64 {
+        let planned = self.bounded(now);
+        match self.measure.pace() {
+            pace if pace > 0.0 => pace.min(planned).max(0.1 * planned),
+            _ => planned,
+        }
+    }
+
+    pub(super) fn on_throttle(&mut self, now: Mono, observation: &Observation) {
+        let news = self.cut.is_none_or(|cut| observation.sent > cut);
+        self.measure.on_refused(observation.sent, news && self.episode.is_some());
+        if !news {
+            return;
+        }
+        let took = if observation.latency.is_finite() { observation.latency.clamp(0.0, 60.0) as f32 } else { 1.0 };
+        self.no_secs = if self.no_secs > 0.0 { self.no_secs + (took - self.no_secs) / 8.0 } else { took };
+        let pause = self.pause_secs(observation.sent);
+        match &mut self.episode {
+            // One that followed a probe which is still out says nothing of that one.
+            Some(episode) if episode.canary != Mono::ZERO && observation.sent > episode.canary => {}
+            Some(episode) => {
+                episode.fails = episode.fails.saturating_add(1);
+                episode.pause = pause;
+                episode.canary = Mono::ZERO;
+            }
+            None => {
+                let hit = self.hit_rate(now);
+                self.episode = Some(Episode {
+                    phase: self.phase,
+                    since: observation.sent,
+                    began: self.since,
+                    hit,
+                    surplus: self.measure.level(),
+                    pause,
+                    first_pause: pause,
+                    fails: 0,
+                    creeping: self.costly > 0 && self.creep > 0,
+                    canary: Mono::ZERO,
+                });
+                self.measure.begin_cut();
+            }
+        }
+        self.cut = Some(now);
+    }
+
+    /// 403 that count as a refusal: the host bans. What it bore before was too much.
+    pub(super) fn on_refused(&mut self, now: Mono, observation: &Observation) {
+        let news = self.cut.is_none_or(|cut| observation.sent > cut);
+        self.measure.on_refused(observation.sent, news && self.episode.is_some());
+        if !news {
+            return;
+        }
+        self.cut = Some(now);
+        if self.episode.as_ref().is_some_and(|episode| episode.phase == Phase::Recover && episode.hit == 0.0) {
+            return;
+        }
+        let least = (self.refused / 2).max(1);
+        self.banned = if self.banned == 0 { least } else { self.banned.min(least) };
+        self.move_limit(now, self.limit.min(self.bounded(now)) / 2.0);
+        self.known = true;
+        self.episode = Some(Episode {
+            phase: Phase::Recover,
+            since: observation.sent,
+            began: self.since,
+            hit: 0.0,
+            surplus: 0.0,
+            pause: 1.0,
+            first_pause: 300.0,
+            fails: 0,
+            creeping: false,
+            canary: Mono::ZERO,
+        });
+        self.measure.begin_cut();
+    }
+
+    /// Any answer that is no refusal.
+    pub(super) fn on_accepted(&mut self, now: Mono, observation: &Observation) {
+        let sent = observation.sent;
+        let canary = self.episode.as_ref().is_some_and(|episode| episode.canary == sent && sent != Mono::ZERO);
+        let after_cut = canary || self.cut.is_none_or(|cut| observation.sent > cut);
+        if after_cut && let Some(episode) = self.episode.take() {
+            let taken = self.measure.close(observation.sent);
+            self.learn(now, observation.sent, &episode, &taken);
+            return;
+        }
+        if observation.sent >= self.since && self.episode.is_none() {
+            let answered = self.measure.on_answered();
+            let elapsed = now.secs_since(self.since);
+            if self.phase == Phase::Slow && answered >= SLOW_ANSWERS && elapsed >= SLOW_SECS {
+                self.step *= 2.0;
+                self.enter(now, Phase::Slow);
+                if self.step >= self.original.rate {
+                    self.enter(now, Phase::Ceiling);
+                }
+            }
+        }
+    }
+
+    fn learn(&mut self, now: Mono, sent: Mono, episode: &Episode, taken: &Taken) {
+        if episode.hit <= 0.0 {
+            // After a ban.
+            self.enter(now, Phase::Recover);
+            return;
+        }
+        let blocked = sent.secs_since(episode.since);
+        // Longer than our own wait, and longer than a bucket needs: the block is the server's.
+        let slow = taken.rate(blocked, None, 0.0).min(self.limit).max(1e-9);
+        let long = blocked > (3.0 + 3.0 * episode.first_pause).max(8.0 / slow);
+        if long {
+            // A lockout lasts as long each time; what is left of a window does not.
+            self.lockout = self.block_secs > 0.0 && (blocked / self.block_secs - 1.0).abs() < 0.04;
+            self.block_secs = blocked;
+            self.costly = 5;
+        } else if episode.hit > 1.2 * self.limit {
+            // Only a hit well above the limit can tell that refusals are cheap here.
+            self.costly = self.costly.saturating_sub(1);
+        }
+        self.creep = 0;
+        let hit = episode.hit;
+        let estimate = taken.rate(blocked, self.lockout.then_some(self.limit), self.burst);
+        let good = taken.good();
+        let before = self.limit;
+        self.hit = hit;
+        let head = self.limit * blocked;
+        let spent = f64::from(self.refused) >= self.soft(now);
+        let mut climb_from = None;
+        if !self.known {
+            self.known = true;
+            self.moved_at = now;
+            self.best = 0.0;
+            self.samples = 4.0;
+            let limit = if long { (estimate * taken.open_rate()).sqrt().clamp(0.05 * hit, hit) } else { 0.6 * hit };
+            self.move_limit(now, limit);
+            if !long {
+                climb_from = Some(self.limit);
+            }
+        } else {
+            match episode.phase {
+                Phase::Probe | Phase::Ceiling => climb_from = self.learn_probe(now, episode, estimate, taken),
+                Phase::Climb | Phase::Slow => climb_from = self.learn_climb(now, episode, estimate, taken),
+                Phase::Cruise | Phase::Recover if episode.creeping => {
+                    // It crept up to here: a little less was borne for long, unless the limit has fallen.
+                    let fallen = taken.good() && !self.lockout && long;
+                    let limit = if fallen { estimate.max(0.6 * before) } else { 0.975 * before };
+                    self.settle(now, limit.min(0.99 * before), taken.accepted);
+                }
+                Phase::Cruise | Phase::Recover => self.learn_cruise(now, estimate, taken),
+            }
+        }
+        self.proven = (episode.creeping && hit < 1.15 * self.limit) || (self.proven && hit < 1.5 * self.limit);
+        if good {
+            self.valid = true;
+            self.basis = (taken.accepted as f32, taken.elapsed as f32);
+            let drift = (self.limit / before - 1.0).abs() / taken.elapsed.max(1.0);
+            self.drift += 0.3 * (drift - self.drift);
+        }
+        self.head = if self.burst > 0.0 { head.min(self.burst) } else { head.min(10.0) };
+        match climb_from {
+            Some(from) if !spent && self.costly == 0 => {
+                self.step = from.max(self.floor).min(self.original.rate);
+                self.climbs = self.climbs.saturating_add(1);
+                self.enter(now, Phase::Climb);
+            }
+            _ => {
+                self.climbs = 0;
+                self.enter(now, if episode.fails > 0 { Phase::Recover } else { Phase::Cruise });
+            }
+        }
+    }
+
+    /// A probe was refused: that never lowers an estimate that rests on enough answers.
+    fn learn_probe(&mut self, now: Mono, episode: &Episode, estimate: f64, taken: &Taken) -> Option<f64> {
+        let (before, hit) = (self.limit, episode.hit);
+        self.margin *= 0.5;
+        self.poor = 0;
+        if !taken.good() {
+            return Some((before * hit).sqrt().max(1.05 * before));
+        }
+        let surplus = episode.surplus;
+        // What the server's bucket can have held when the probe passed the limit: what came in while we waited before
+        // the mark and what was saved since (both uncertain as the estimate is), as far as it has room for that.
+        let held = self.head + self.saved;
+        let slop = (0.003 * before * taken.open).min(2.0);
+        let room = if self.burst > 0.0 { self.burst } else { f64::INFINITY };
+        let expected = room.min(held + slop);
+        if surplus > 1.1 * expected + 1.0 {
+            // More than it could give: the limit is higher now, or the bucket larger than was known.
+            let secs = episode.since.secs_since(episode.began).max(1.0 / before);
+            let more = (surplus - expected) / secs;
+            if more < 0.04 * before && self.samples >= ENOUGH {
+                self.settle(now, (before + 0.7 * more).max(estimate), self.samples.max(taken.accepted));
+                return None;
+            }
+            // From an empty bucket the climb will tell.
+            self.settle(now, estimate.max(before), self.samples.max(taken.accepted));
+            self.verifying = surplus;
+            // Far above, the probe has not been refused for long: the limit is not far below where it ended.
+            if surplus > 6.0 * expected.max(3.0) {
+                return Some((0.6 * hit).max(1.02 * self.limit));
+            }
+            return Some((before + more).max(1.05 * before).min((self.limit * hit).sqrt()).max(1.02 * self.limit));
+        }
+        if held - slop > surplus + 1.0 {
+            // It ran over: this is what it holds.
+            let full = surplus + 0.5;
+            self.burst = if self.burst > 0.0 { self.burst + 0.3 * (full - self.burst) } else { full }.max(1.0);
+        }
+        if self.samples < ENOUGH {
+            // The first estimates are rough, and this one is better.
+            self.settle(now, estimate.clamp(0.8 * before, hit.max(before)), taken.accepted);
+        } else {
+            self.settle(now, estimate.max(before), self.samples.max(taken.accepted));
+        }
+        None
+    }
+
+    /// The climb met the limit.
+    fn learn_climb(&mut self, now: Mono, episode: &Episode, estimate: f64, taken: &Taken) -> Option<f64> {
+        let (before, hit) = (self.limit, episode.hit);
+        let again = if self.valid { 5 } else { 3 };
+        if !taken.good() {
+            let factor = if episode.fails > 0 { 0.5 } else { 0.8 };
+            if self.climbs < again {
+                return Some(factor * hit);
+            }
+            self.settle(now, before.min(factor * hit), 4.0);
+            return None;
+        }
+        if self.verifying > 0.0 && estimate <= 1.03 * before {
+            self.burst = self.burst.max(self.verifying);
+            self.verifying = 0.0;
+            return None;
+        }
+        self.verifying = 0.0;
+        self.settle(now, estimate.clamp(0.8 * before.min(hit), hit.max(0.8 * before)), taken.accepted);
+        if hit > 1.5 * self.limit && self.climbs < again {
+            return Some((self.limit * hit).sqrt());
+        }
+        None
+    }
+
+    /// Met while keeping below the estimate: the limit is lower now, or the estimate was too high.
+    fn learn_cruise(&mut self, now: Mono, estimate: f64, taken: &Taken) {
+        let before = self.limit;
+        if taken.good() {
+            self.poor = 0;
+            self.margin = (self.margin + 0.002).min(0.1);
+            self.settle(now, estimate.clamp(0.6 * before, 0.998 * before), taken.accepted);
+        } else {
+            let low = if self.poor > 0 { 0.25 } else { 0.6 };
+            self.poor = self.poor.saturating_add(1);
+            let most = (taken.accepted + 1.5) / taken.elapsed.max(0.1);
+            self.settle(now, most.clamp(low * before, 0.8 * before), 4.0);
+        }
+    }
+
+    /// Takes an estimate that rests on so many answers.
+    fn settle(&mut self, now: Mono, limit: f64, samples: f64) {
+        self.samples = samples;
+        self.move_limit(now, limit);
+    }
+}

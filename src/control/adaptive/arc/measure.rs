@@ -1,0 +1,190 @@
+//! The measuring of a limit: what was accepted since the server's bucket was last seen empty.
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::Mono;
+
+/// A gap between two sends counts as one when it is longer than so many of the intervals planned …
+const GAP_INTERVALS: f64 = 2.0;
+/// … and so many seconds.
+const GAP_SECS: f64 = 0.25;
+/// Tokens that may have run over in the server's bucket while nothing was sent, before the count is spoiled.
+const SPOILED: f64 = 3.0;
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Measure {
+    /// When the server's bucket was last seen empty: the sending of the request it took again.
+    mark: Option<Mono>,
+    /// Sent since, less those refused.
+    counted: f64,
+    /// Nothing has spoiled the count.
+    whole: bool,
+    /// Sent since the refusal that is being waited out, less those refused.
+    after_cut: f64,
+    /// Sent in this phase.
+    in_phase: u32,
+    /// Answered in this phase.
+    answered: u32,
+    /// Tokens taken beyond the limit in the worst stretch so far: how full the server's bucket must have been.
+    level: f64,
+    last: Option<Mono>,
+    /// The last request before the refusal that is being waited out.
+    stopped: Mono,
+    /// Seconds between sends, averaged over some eight.
+    spacing: f64,
+    /// Tokens not used in gaps since the mark.
+    unused: f64,
+}
+
+impl Measure {
+    pub(super) fn is_fresh(&self) -> bool {
+        self.last.is_none()
+    }
+
+    pub(super) fn begin_phase(&mut self) {
+        self.in_phase = 0;
+        self.answered = 0;
+    }
+
+    /// Counts a request. Returns the seconds for which nothing was sent though it might have been.
+    pub(super) fn on_send(&mut self, now: Mono, rate: f64, limit: f64, held: bool) -> f64 {
+        let mut gap = 0.0;
+        if let Some(last) = self.last {
+            let between = now.secs_since(last);
+            let planned = 1.0 / rate.max(1e-9);
+            self.level = (self.level - limit * between).max(0.0);
+            if !held && between > (GAP_INTERVALS * planned).max(planned + GAP_SECS) {
+                gap = between - planned;
+                self.unused += gap * limit;
+                if self.unused > SPOILED {
+                    self.whole = false;
+                }
+            } else if !held {
+                self.spacing = if self.spacing > 0.0 { self.spacing + (between - self.spacing) / 8.0 } else { between };
+            }
+        } else {
+            self.mark = Some(now);
+        }
+        self.last = Some(now);
+        self.counted += 1.0;
+        self.level += 1.0;
+        if held {
+            self.after_cut += 1.0;
+        }
+        self.in_phase = self.in_phase.saturating_add(1);
+        gap
+    }
+
+    /// A request was refused: it took no token.
+    pub(super) fn on_refused(&mut self, sent: Mono, after_cut: bool) {
+        if self.mark.is_none_or(|mark| sent >= mark) {
+            self.counted = (self.counted - 1.0).max(0.0);
+        }
+        self.level = (self.level - 1.0).max(0.0);
+        if after_cut {
+            self.after_cut = (self.after_cut - 1.0).max(0.0);
+        }
+    }
+
+    /// An answer in this phase.
+    pub(super) fn on_answered(&mut self) -> u32 {
+        self.answered = self.answered.saturating_add(1);
+        self.answered
+    }
+
+    pub(super) fn phase_sends(&self) -> u32 {
+        self.in_phase
+    }
+
+    /// Whether accepted ÷ elapsed says something about the limit.
+    pub(super) fn usable(&self) -> bool {
+        self.whole && self.mark.is_some()
+    }
+
+    /// A lower bound of the limit, since so far nothing was refused.
+    pub(super) fn bound(&self, now: Mono, spare: f64) -> f64 {
+        let elapsed = self.mark.map_or(0.0, |mark| now.secs_since(mark));
+        if elapsed > 0.0 { (self.counted - spare).max(0.0) / elapsed } else { 0.0 }
+    }
+
+    /// Tokens that a limit of `limit` has given since the mark and that were not taken.
+    pub(super) fn saved(&self, now: Mono, limit: f64) -> f64 {
+        self.mark.map_or(0.0, |mark| limit * now.secs_since(mark) - self.counted).max(0.0)
+    }
+
+    /// The rate that was really sent at, of late.
+    pub(super) fn pace(&self) -> f64 {
+        if self.spacing > 0.0 { 1.0 / self.spacing } else { 0.0 }
+    }
+
+    /// Tokens used beyond the limit in the worst stretch.
+    pub(super) fn level(&self) -> f64 {
+        self.level
+    }
+
+    /// A refusal begins to be waited out.
+    pub(super) fn begin_cut(&mut self) {
+        self.after_cut = 0.0;
+        self.stopped = self.last.unwrap_or_default();
+    }
+
+    /// The server took the request sent at `sent`: its bucket was empty just before. Returns what was accepted
+    /// since the mark before and for how many seconds, and starts counting anew.
+    pub(super) fn close(&mut self, sent: Mono) -> Taken {
+        let elapsed = self.mark.map_or(0.0, |mark| sent.secs_since(mark));
+        let open = self.mark.map_or(0.0, |mark| self.stopped.secs_since(mark));
+        let taken = Taken { accepted: self.counted - self.after_cut, elapsed, open, whole: self.whole };
+        self.mark = Some(sent);
+        self.counted = self.after_cut;
+        self.after_cut = 0.0;
+        self.whole = true;
+        self.unused = 0.0;
+        self.level = 0.0;
+        taken
+    }
+
+    /// Forgets everything but that sending has begun.
+    pub(super) fn reset(&mut self, _now: Mono) {
+        *self = Self::default();
+    }
+}
+
+/// What one stretch between two marks held.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Taken {
+    pub(super) accepted: f64,
+    pub(super) elapsed: f64,
+    /// Seconds until the refusal.
+    pub(super) open: f64,
+    pub(super) whole: bool,
+}
+
+impl Taken {
+    /// Accepted per second. While it was `blocked` for the last seconds, the server's bucket may have run over: then
+    /// the stretch only says between what the limit lies, and the belief `before` is kept within that.
+    pub(super) fn rate(&self, blocked: f64, before: Option<f64>, burst: f64) -> f64 {
+        if self.elapsed <= 0.0 {
+            return 0.0;
+        }
+        let least = self.accepted.max(0.0) / self.elapsed;
+        let open = self.elapsed - blocked;
+        let Some(before) = before.filter(|_| open > 0.0) else { return least };
+        let most = self.accepted.max(0.0) / open;
+        let spare = if burst > 0.0 { burst.max(1.0) } else { 3.0 };
+        if blocked <= 0.03 * self.elapsed || blocked * least <= spare {
+            return least;
+        }
+        (0.97 * before).clamp(least, most)
+    }
+
+    /// Accepted per second until the refusal.
+    pub(super) fn open_rate(&self) -> f64 {
+        if self.open > 0.0 { self.accepted.max(0.0) / self.open } else { 0.0 }
+    }
+
+    /// Whether it is long enough to be believed.
+    pub(super) fn good(&self) -> bool {
+        self.whole && self.accepted >= 8.0 && self.elapsed > 2.0
+    }
+}

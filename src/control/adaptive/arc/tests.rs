@@ -1,0 +1,223 @@
+//! The invariants of the controller alone, by arbitrary events and against a server's bucket. Those that need
+//! holds and buckets are in `tests/it/adaptive_properties.rs`; the numbers are the same list.
+
+use proptest::prelude::*;
+
+use super::episode::ENOUGH;
+use super::*;
+
+const ORIGINAL: Original = Original { rate: 10.0, capacity: 10.0 };
+
+fn bounds(refused: u32) -> Bounds {
+    Bounds { original: ORIGINAL, min_rate: 0.0, refused, budget: 8, cold: false }
+}
+
+fn seen(signal: Signal, sent: f64, latency: f64) -> Observation {
+    Observation { signal, sent: Mono::from_secs_f64(sent), probe: false, latency }
+}
+
+/// A controller, a clock and what is in flight.
+struct Driven {
+    arc: Arc,
+    now: f64,
+    held: f64,
+    refusals: Vec<f64>,
+}
+
+impl Driven {
+    fn new() -> Self {
+        Self { arc: Arc::new(ORIGINAL), now: 1.0, held: 0.0, refusals: Vec::new() }
+    }
+
+    fn mono(&self) -> Mono {
+        Mono::from_secs_f64(self.now)
+    }
+
+    fn refused(&self) -> u32 {
+        self.refusals.iter().filter(|at| **at > self.now - 600.0).count() as u32
+    }
+
+    /// One request at its slot, answered 50 ms later by `answer`.
+    fn step(&mut self, answer: impl FnOnce(f64) -> Signal) {
+        self.now = (self.now + 1.0 / self.arc.target(self.mono()).rate).max(self.held);
+        let sent = self.now;
+        self.arc.on_send(self.mono(), &bounds(self.refused()));
+        let signal = answer(sent);
+        self.now += 0.05;
+        if matches!(signal, Signal::Throttle | Signal::Refused) {
+            let wait = self.arc.pause(Mono::from_secs_f64(sent)).map_or(1.0, |wait| wait.secs);
+            self.held = self.held.max(self.now + wait);
+            self.refusals.push(self.now);
+        }
+        self.arc.on_outcome(self.mono(), &bounds(self.refused()), &seen(signal, sent, 0.05));
+    }
+}
+
+/// A server's token bucket.
+struct Server {
+    rate: f64,
+    burst: f64,
+    level: f64,
+    at: f64,
+}
+
+impl Server {
+    fn new(rate: f64, burst: f64) -> Self {
+        Self { rate, burst, level: burst, at: 0.0 }
+    }
+
+    fn answer(&mut self, now: f64) -> Signal {
+        self.level = (self.level + self.rate * (now - self.at)).min(self.burst);
+        self.at = now;
+        if self.level < 1.0 {
+            return Signal::Throttle;
+        }
+        self.level -= 1.0;
+        Signal::Success
+    }
+}
+
+fn signals() -> impl Strategy<Value = Signal> {
+    prop_oneof![
+        8 => Just(Signal::Success),
+        1 => Just(Signal::Throttle),
+        1 => Just(Signal::Refused),
+        1 => Just(Signal::ServerError),
+        1 => Just(Signal::Answered),
+        1 => Just(Signal::Silent),
+        1 => Just(Signal::Neutral),
+    ]
+}
+
+/// Anything at any time: `(seconds until, sent so long before, what, latency, is it a sending)`.
+fn events() -> impl Strategy<Value = Vec<(f64, f64, Signal, f64, bool)>> {
+    let latency = prop_oneof![4 => 0.0..100.0_f64, 1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 1 => Just(-1.0)];
+    let pause = prop_oneof![6 => 0.0..2.0_f64, 1 => 0.0..4_000.0_f64];
+    prop::collection::vec((pause, 0.0..30.0_f64, signals(), latency, any::<bool>()), 1..400)
+}
+
+fn play(arc: &mut Arc, now: &mut f64, event: &(f64, f64, Signal, f64, bool)) -> Option<Shift> {
+    let (pause, before, signal, latency, send) = *event;
+    *now += pause;
+    let at = Mono::from_secs_f64(*now);
+    if send {
+        arc.on_send(at, &bounds(3));
+        None
+    } else {
+        arc.on_outcome(at, &bounds(3), &seen(signal, (*now - before).max(0.0), latency))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn invariants_01_and_14_the_rate_keeps_its_bounds_and_the_estimate_is_a_number(events in events()) {
+        let (mut arc, mut now) = (Arc::new(ORIGINAL), 1.0);
+        for event in &events {
+            play(&mut arc, &mut now, event);
+            for later in [0.0, 0.5, 30.0, 1e5] {
+                let target = arc.target(Mono::from_secs_f64(now + later));
+                prop_assert!((ADAPTIVE_MIN_RATE..=ORIGINAL.rate).contains(&target.rate), "{target:?}");
+                prop_assert!((1.0..=ORIGINAL.capacity).contains(&target.capacity), "{target:?}");
+            }
+            prop_assert!(arc.limit.is_finite() && arc.limit > 0.0, "{}", arc.limit);
+            let wait = arc.pause(Mono::from_secs_f64(now)).expect("a wait").secs;
+            prop_assert!((0.2..=300.0).contains(&wait), "{wait}");
+        }
+    }
+
+    #[test]
+    fn invariant_06_a_refusal_of_a_request_from_before_the_cut_changes_no_estimate(
+        events in events(), back in 0.0..100.0_f64,
+    ) {
+        let (mut arc, mut now) = (Arc::new(ORIGINAL), 1.0);
+        for event in &events {
+            play(&mut arc, &mut now, event);
+            let Some(cut) = arc.cut else { continue };
+            let before = (arc.limit, arc.phase);
+            let sent = (cut.as_secs_f64() - back).max(0.0);
+            arc.on_outcome(Mono::from_secs_f64(now), &bounds(3), &seen(Signal::Throttle, sent, 0.1));
+            prop_assert_eq!(before.0, arc.limit);
+        }
+    }
+
+    #[test]
+    fn invariant_07_a_lone_5xx_changes_no_estimate(rate in 0.5..8.0_f64, burst in 1.5..30.0_f64, at in 30..400_usize) {
+        let (mut driven, mut server) = (Driven::new(), Server::new(rate, burst));
+        for turn in 0..500 {
+            let before = driven.arc.limit;
+            if turn == at && driven.arc.episode.is_none() && driven.arc.phase != Phase::Climb {
+                driven.step(|_| Signal::ServerError);
+                prop_assert!(driven.arc.limit == before || driven.arc.phase == Phase::Climb);
+            } else {
+                driven.step(|now| server.answer(now));
+            }
+        }
+    }
+
+    #[test]
+    fn invariant_08_a_failed_probe_lowers_no_estimate(rate in 0.5..8.0_f64, burst in 3.0..60.0_f64) {
+        let (mut driven, mut server) = (Driven::new(), Server::new(rate, burst));
+        let mut failed = 0;
+        for turn in 0..8_000 {
+            // After a while the limit moves, too.
+            server.rate = rate * (1.0 + 0.3 * (f64::from((turn - 4_000).max(0)) / 1_500.0).sin());
+            let probed = driven.arc.episode.as_ref().is_some_and(|episode| matches!(episode.phase, Phase::Probe | Phase::Ceiling));
+            let probed = probed && driven.arc.known;
+            let (before, samples) = (driven.arc.limit, driven.arc.samples);
+            driven.step(|now| server.answer(now));
+            if probed && driven.arc.episode.is_none() && samples >= ENOUGH {
+                failed += 1;
+                prop_assert!(driven.arc.limit >= before, "{} after {before}", driven.arc.limit);
+            }
+        }
+        prop_assert!(failed > 0 || burst > 20.0 || rate > 6.0, "no probe failed");
+    }
+
+    #[test]
+    fn invariant_09_a_spent_budget_starts_no_probe_and_no_climb(rate in 0.5..8.0_f64, burst in 1.5..60.0_f64) {
+        let (mut driven, mut server) = (Driven::new(), Server::new(rate, burst));
+        for turn in 0..6_000 {
+            server.rate = rate * (1.0 + 0.5 * (f64::from(turn) / 60.0).sin());
+            let (before, began) = (driven.arc.phase, driven.arc.since);
+            let mut refused = false;
+            driven.step(|now| {
+                let signal = server.answer(now);
+                refused = signal == Signal::Throttle;
+                signal
+            });
+            let entered = driven.arc.phase != before;
+            let known = driven.arc.refused - u32::from(refused);
+            if entered && f64::from(known) >= driven.arc.soft(driven.mono()) {
+                prop_assert!(driven.arc.phase != Phase::Climb, "a climb at {} refusals", driven.arc.refused);
+                let rested = driven.mono().secs_since(began);
+                prop_assert!(driven.arc.phase != Phase::Probe || rested >= 599.0, "a probe after {rested} s");
+            }
+        }
+    }
+
+    #[test]
+    fn invariant_13_a_copy_that_was_written_down_and_read_goes_on_the_same(
+        events in events(), cut in 0.0..1.0_f64,
+    ) {
+        let (mut arc, mut now) = (Arc::new(ORIGINAL), 1.0);
+        let at = (events.len() as f64 * cut) as usize;
+        for event in &events[..at] {
+            play(&mut arc, &mut now, event);
+        }
+        let written = serde_json::to_value(&arc).expect("writes");
+        let mut copy: Arc = serde_json::from_value(written).expect("reads");
+        prop_assert_eq!(&copy, &arc);
+        let mut copy_now = now;
+        for event in &events[at..] {
+            prop_assert_eq!(play(&mut arc, &mut now, event), play(&mut copy, &mut copy_now, event));
+        }
+        prop_assert_eq!(copy, arc);
+    }
+}
+
+#[test]
+fn a_hot_host_stays_small() {
+    assert!(size_of::<Arc>() <= 512, "{} bytes", size_of::<Arc>());
+}

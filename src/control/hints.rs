@@ -1,0 +1,379 @@
+//! What servers tell of their limits in headers, turned into one pace: `RateLimit` and `RateLimit-Policy` of the IETF
+//! draft, its older forms, `X-RateLimit-*` and the vendors' variants.
+//!
+//! A hint can only slow us or pace us. It never lifts a limit, is no promise, and counts for nothing on an answer
+//! from a cache. Where several say something the strictest counts. Malformed values are ignored, one by one.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Mono;
+
+/// Values above this are epochs, not seconds; numbers above a thousand times this are milliseconds.
+const EPOCH: f64 = 1e9;
+/// What one window of a hint may last at most, in seconds.
+const RESET_MAX: f64 = 31.0 * 86_400.0;
+/// Shopify's leak, requests per second.
+const SHOPIFY_LEAK: f64 = 2.0;
+/// A pause until a window's end lasts so much longer.
+const RESET_SLACK: f64 = 0.1;
+/// The longest pause that a hint alone can ask for, seconds. (A Retry-After may ask for more.)
+const PAUSE_MAX: f64 = 6.0 * 3_600.0;
+/// So many refusals within [`WATCH`] although hints were obeyed, and they are not believed for [`DISTRUST`].
+const FALSE_MAX: u8 = 6;
+const WATCH: Duration = Duration::from_secs(600);
+const DISTRUST: Duration = Duration::from_secs(3_600);
+
+/// What one answer's headers say.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Hint {
+    /// Requests left in the window.
+    pub remaining: f64,
+    /// Seconds until they are back.
+    pub reset: f64,
+    /// Requests per second that a stated policy allows at most.
+    pub policy: Option<f64>,
+}
+
+impl Hint {
+    /// Whether the window is used up.
+    pub fn exhausted(&self) -> bool {
+        self.remaining < 1.0
+    }
+}
+
+/// Reads the headers of an answer. Names are compared in any case; `now_unix` is the response's own Date where it has
+/// one, else our clock, in seconds since the epoch. `None` = they say nothing.
+pub fn parse<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>, now_unix: f64) -> Option<Hint> {
+    let mut found = Found::default();
+    for (name, value) in headers {
+        found.take(&name.to_ascii_lowercase(), value.trim(), now_unix);
+    }
+    found.finish()
+}
+
+/// A wait in a vendor's own header, beside Retry-After.
+pub fn vendor_wait<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Duration> {
+    let millis = headers
+        .filter(|(name, _)| name.eq_ignore_ascii_case("x-amz-retry-after"))
+        .filter_map(|(_, value)| number(value.trim()))
+        .fold(0.0, f64::max);
+    (millis > 0.0).then(|| Duration::try_from_secs_f64(millis / 1e3).ok()).flatten()
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    /// `(remaining, reset)` of structured fields, of the fields apart, in order of precedence.
+    draft: Option<(f64, f64)>,
+    remaining: Option<f64>,
+    reset: Option<f64>,
+    /// A reset that is always a distance in time.
+    reset_after: Option<f64>,
+    policy: Option<f64>,
+    shopify: Option<(f64, f64)>,
+    cached: bool,
+}
+
+impl Found {
+    fn take(&mut self, name: &str, value: &str, now: f64) {
+        match name {
+            "age" => self.cached |= number(value).is_some_and(|age| age > 0.0),
+            "ratelimit" => self.draft = strictest(self.draft, draft_items(value)),
+            "ratelimit-policy" => self.policy = least(self.policy, policies(value)),
+            "ratelimit-limit" | "x-ratelimit-limit" | "x-rate-limit-limit" => {
+                // `3, 3;w=3600`: the items after the first are policies.
+                self.policy = least(self.policy, policies(value));
+            }
+            "ratelimit-remaining" | "x-ratelimit-remaining" | "x-rate-limit-remaining" => {
+                self.remaining = least(self.remaining, number(value));
+            }
+            "ratelimit-reset" | "x-ratelimit-reset" | "x-rate-limit-reset" => {
+                self.reset = most(self.reset, number(value).map(|reset| distance(reset, now)));
+            }
+            "x-ratelimit-reset-after" | "x-rate-limit-reset-after" => {
+                self.reset_after = most(self.reset_after, number(value));
+            }
+            "x-shopify-shop-api-call-limit" => {
+                if let Some((used, limit)) = value.split_once('/')
+                    && let (Some(used), Some(limit)) = (number(used.trim()), number(limit.trim()))
+                {
+                    self.shopify = Some(((limit - used).max(0.0), used / SHOPIFY_LEAK));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(self) -> Option<Hint> {
+        if self.cached {
+            return None;
+        }
+        let apart = self.remaining.zip(self.reset_after.or(self.reset));
+        let (remaining, reset) = self.draft.or(apart).or(self.shopify)?;
+        (reset > 0.0 && reset <= RESET_MAX).then_some(Hint { remaining, reset, policy: self.policy })
+    }
+}
+
+/// A number as headers have it: integer or decimal, not negative, at most 1e9 (or an epoch).
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim_matches('"');
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let value: f64 = plain.then(|| text.parse().ok())??;
+    (value.is_finite() && value <= 1e13).then_some(value)
+}
+
+/// A reset as seconds from now: epochs, in seconds or milliseconds, are told by their size.
+fn distance(reset: f64, now: f64) -> f64 {
+    match reset {
+        reset if reset > EPOCH * 1e3 => (reset / 1e3 - now).max(0.0),
+        reset if reset > EPOCH => (reset - now).max(0.0),
+        reset => reset,
+    }
+}
+
+/// The value of a parameter `key=value` among `;`- or `,`-separated parts.
+fn parameter(item: &str, key: &str) -> Option<f64> {
+    item.split(';').map(str::trim).find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case(key).then(|| number(value.trim()))?
+    })
+}
+
+/// `"burst";r=50;t=30, …` or the older `limit=100, remaining=50, reset=30`: the strictest item.
+fn draft_items(value: &str) -> Option<(f64, f64)> {
+    let items = value.split(',').map(|item| parameter(item, "r").zip(parameter(item, "t")));
+    let structured = items.fold(None, strictest);
+    let flat = value.replace(',', ";");
+    structured.or_else(|| parameter(&flat, "remaining").zip(parameter(&flat, "reset")))
+}
+
+/// `"burst";q=100;w=60, …` or `100;w=60, …`: the lowest rate.
+fn policies(value: &str) -> Option<f64> {
+    value.split(',').fold(None, |lowest, item| {
+        let other_unit = item.split(';').any(|part| {
+            let part = part.trim();
+            part.starts_with("qu=") && !part.contains("requests")
+        });
+        if other_unit || item.contains("concurrent") {
+            return lowest;
+        }
+        let quota = parameter(item, "q").or_else(|| number(item.split(';').next().unwrap_or_default().trim()));
+        let rate = quota.zip(parameter(item, "w")).filter(|(_, window)| *window > 0.0).map(|(q, w)| q / w);
+        least(lowest, rate)
+    })
+}
+
+/// Of two pairs of remaining and reset the one that allows less.
+fn strictest(one: Option<(f64, f64)>, two: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    match (one, two) {
+        (Some(one), Some(two)) => Some(if two.0 / two.1.max(0.1) < one.0 / one.1.max(0.1) { two } else { one }),
+        (one, two) => one.or(two),
+    }
+}
+
+fn least(one: Option<f64>, two: Option<f64>) -> Option<f64> {
+    one.zip(two).map(|(one, two)| one.min(two)).or(one).or(two)
+}
+
+fn most(one: Option<f64>, two: Option<f64>) -> Option<f64> {
+    one.zip(two).map(|(one, two)| one.max(two)).or(one).or(two)
+}
+
+/// The pace that a host's hints set.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Pace {
+    rate: f64,
+    valid_until: Mono,
+    not_before: Mono,
+    misses: u8,
+    missed_since: Mono,
+    distrusted_until: Mono,
+}
+
+impl Pace {
+    /// Whether hints are believed at `now`.
+    pub(super) fn trusted(&self, now: Mono) -> bool {
+        now >= self.distrusted_until
+    }
+
+    /// An answer told `hint` while `in_flight` other requests were on their way.
+    pub(super) fn hear(&mut self, now: Mono, hint: &Hint, in_flight: u32) {
+        if !self.trusted(now) {
+            return;
+        }
+        let left = hint.remaining - f64::from(in_flight);
+        if left < 1.0 {
+            let pause = (hint.reset + RESET_SLACK).min(PAUSE_MAX);
+            self.not_before = self.not_before.max(now.after_secs(pause));
+            self.valid_until = self.valid_until.max(self.not_before);
+        } else {
+            let rate = (left - 0.5) / hint.reset;
+            self.rate = hint.policy.map_or(rate, |policy| rate.min(policy));
+            self.valid_until = now.after_secs(hint.reset + 1.0);
+        }
+    }
+
+    /// A refusal that says that the window is used up, although hints were obeyed. Too many, and they are not believed.
+    pub(super) fn missed(&mut self, now: Mono) {
+        if now.since(self.missed_since) > WATCH {
+            self.missed_since = now;
+            self.misses = 0;
+        }
+        self.misses = self.misses.saturating_add(1);
+        if self.misses > FALSE_MAX {
+            *self = Self { distrusted_until: now.after(DISTRUST), ..Self::default() };
+        }
+    }
+
+    /// The rate at most, tokens per second.
+    pub(super) fn rate(&self, now: Mono) -> f64 {
+        if now < self.valid_until && self.rate > 0.0 { self.rate } else { f64::INFINITY }
+    }
+
+    /// No request before.
+    pub(super) fn not_before(&self) -> Mono {
+        self.not_before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: f64 = 1_700_000_000.0;
+
+    /// A vendor, its headers, and what they say.
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<Hint>);
+
+    fn read(headers: &[(&str, &str)]) -> Option<Hint> {
+        parse(headers.iter().copied(), NOW)
+    }
+
+    fn hint(remaining: f64, reset: f64) -> Option<Hint> {
+        Some(Hint { remaining, reset, policy: None })
+    }
+
+    #[test]
+    fn each_vendor_is_read_as_it_writes() {
+        let policy = |remaining, reset, policy| Some(Hint { remaining, reset, policy: Some(policy) });
+        let table: &[Row] = &[
+            (
+                "IETF draft",
+                &[
+                    ("RateLimit-Policy", "\"burst\";q=100;w=60,\"day\";q=1000;w=86400"),
+                    ("RateLimit", "\"burst\";r=50;t=30"),
+                ],
+                policy(50.0, 30.0, 1000.0 / 86_400.0),
+            ),
+            ("IETF, two items", &[("RateLimit", "\"a\";r=50;t=30, \"b\";r=3;t=60")], hint(3.0, 60.0)),
+            (
+                "IETF, bytes are no requests",
+                &[("RateLimit-Policy", "\"b\";q=100;w=1;qu=\"content-bytes\""), ("RateLimit", "\"b\";r=5;t=10")],
+                hint(5.0, 10.0),
+            ),
+            ("older draft", &[("RateLimit", "limit=100, remaining=50, reset=30")], hint(50.0, 30.0)),
+            (
+                "Envoy",
+                &[("x-ratelimit-limit", "3, 3;w=3600"), ("x-ratelimit-remaining", "2"), ("x-ratelimit-reset", "1800")],
+                policy(2.0, 1800.0, 3.0 / 3600.0),
+            ),
+            (
+                "GitHub",
+                &[
+                    ("x-ratelimit-limit", "5000"),
+                    ("x-ratelimit-remaining", "4999"),
+                    ("x-ratelimit-used", "1"),
+                    ("x-ratelimit-reset", "1700003600"),
+                    ("x-ratelimit-resource", "core"),
+                ],
+                hint(4999.0, 3600.0),
+            ),
+            (
+                "X",
+                &[("x-rate-limit-limit", "900"), ("x-rate-limit-remaining", "0"), ("x-rate-limit-reset", "1700000900")],
+                hint(0.0, 900.0),
+            ),
+            (
+                "Reddit",
+                &[("x-ratelimit-used", "4"), ("x-ratelimit-remaining", "596.0"), ("x-ratelimit-reset", "300")],
+                hint(596.0, 300.0),
+            ),
+            (
+                "Discord",
+                &[
+                    ("X-RateLimit-Limit", "5"),
+                    ("X-RateLimit-Remaining", "1"),
+                    ("X-RateLimit-Reset", "1700000001.5"),
+                    ("X-RateLimit-Reset-After", "1.470"),
+                    ("X-RateLimit-Bucket", "abcd"),
+                ],
+                hint(1.0, 1.47),
+            ),
+            ("Shopify", &[("X-Shopify-Shop-Api-Call-Limit", "32/40"), ("Retry-After", "2.0")], hint(8.0, 16.0)),
+            (
+                "milliseconds",
+                &[("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "1700000010000")],
+                hint(7.0, 10.0),
+            ),
+            ("from a cache", &[("Age", "12"), ("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "10")], None),
+            ("negative", &[("x-ratelimit-remaining", "-7"), ("x-ratelimit-reset", "10")], None),
+            ("no number", &[("x-ratelimit-remaining", "NaN"), ("x-ratelimit-reset", "soon")], None),
+            ("past", &[("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "1600000000")], None),
+            ("alone", &[("x-ratelimit-remaining", "7")], None),
+            ("none", &[("content-type", "text/html")], None),
+        ];
+        for (vendor, headers, expected) in table {
+            assert_eq!(read(headers), *expected, "{vendor}");
+        }
+        assert_eq!(vendor_wait([("x-amz-retry-after", "1500")].into_iter()), Some(Duration::from_millis(1500)));
+        assert_eq!(vendor_wait([("x-amz-retry-after", "x")].into_iter()), None);
+    }
+
+    #[test]
+    fn a_pace_spreads_what_is_left_and_waits_when_nothing_is() {
+        let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(100.0));
+        assert_eq!(pace.rate(now), f64::INFINITY);
+        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None }, 4);
+        assert!((pace.rate(now) - 25.5 / 60.0).abs() < 1e-9);
+        assert_eq!(pace.rate(now.after_secs(62.0)), f64::INFINITY, "it has run out");
+        pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0) }, 0);
+        assert_eq!(pace.rate(now), 1.0, "never above the policy");
+        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None }, 0);
+        assert!(pace.not_before() >= now.after_secs(30.1));
+    }
+
+    #[test]
+    fn hints_that_prove_false_are_not_believed_for_an_hour() {
+        let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(1_000.0));
+        for _ in 0..7 {
+            assert!(pace.trusted(now));
+            pace.missed(now);
+        }
+        assert!(!pace.trusted(now));
+        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None }, 0);
+        assert_eq!(pace.rate(now), f64::INFINITY);
+        assert!(pace.trusted(now.after_secs(3_601.0)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic_or_a_pace_that_is_no_number(
+            values in prop::collection::vec("[ -~]{0,30}|[0-9]{1,14}(\\.[0-9]{1,3})?", 8), in_flight in any::<u32>(),
+        ) {
+            let names = ["ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining",
+                "x-ratelimit-reset", "x-ratelimit-reset-after", "x-shopify-shop-api-call-limit", "ratelimit-reset"];
+            let headers = names.iter().copied().zip(values.iter().map(String::as_str));
+            if let Some(hint) = parse(headers, NOW) {
+                prop_assert!(hint.remaining >= 0.0 && hint.reset > 0.0 && hint.reset.is_finite());
+                let mut pace = Pace::default();
+                pace.hear(Mono::ZERO, &hint, in_flight);
+                let rate = pace.rate(Mono::ZERO);
+                prop_assert!(rate > 0.0 && !rate.is_nan());
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The controller `adaptive` among holds, buckets, commands and layers, in virtual time: the invariants that it
+//! cannot keep alone. The others stand beside its code, under the same numbers.
+
+use std::time::Duration;
+
+use crawldeck::control::{
+    Amount, Command, ControllerKind, Lane, Lifetime, Mono, Original, Outcome, OverrideSpec, Policy, Settings, Verdict,
+};
+use crawldeck::sim::{Candidate, Limit, SimServer, run};
+use proptest::prelude::*;
+
+use crate::support::virtual_host::{Response, VirtualHost};
+
+const OK: Response = Response { verdict: Verdict::Status(200), retry_after: None, latency: Duration::from_millis(50) };
+
+fn settings(rate: f64, capacity: f64, cold_start: bool) -> Settings {
+    let policy = Policy {
+        original: Original { rate, capacity },
+        connections: 20,
+        kind: ControllerKind::Adaptive,
+        ..Policy::default()
+    };
+    Settings { policies: vec![policy], cold_start, ..Settings::default() }
+}
+
+fn status(status: u16, retry_after: Option<u64>, millis: u64) -> Response {
+    Response {
+        verdict: Verdict::Status(status),
+        retry_after: retry_after.map(Duration::from_secs),
+        latency: Duration::from_millis(millis),
+    }
+}
+
+fn responses() -> impl Strategy<Value = Response> {
+    prop_oneof![
+        8 => (1_u64..3_000).prop_map(|millis| status(200, None, millis)),
+        2 => (1_u64..200).prop_map(|millis| status(429, None, millis)),
+        1 => ((1_u64..400), (1_u64..200)).prop_map(|(secs, millis)| status(429, Some(secs), millis)),
+        1 => (1_u64..200).prop_map(|millis| status(500, None, millis)),
+        1 => (1_u64..200).prop_map(|millis| status(403, None, millis)),
+        1 => (1_u64..200).prop_map(|millis| status(404, None, millis)),
+        1 => (1_u64..3_000).prop_map(|millis| Response {
+            verdict: Verdict::Failed(Outcome::Timeout), retry_after: None, latency: Duration::from_millis(millis) }),
+    ]
+}
+
+/// A server's token bucket, full at first.
+struct Server {
+    rate: f64,
+    burst: f64,
+    level: f64,
+    at: Mono,
+}
+
+impl Server {
+    fn new(rate: f64, burst: f64) -> Self {
+        Self { rate, burst, level: burst, at: Mono::ZERO }
+    }
+
+    fn answer(&mut self, now: Mono, millis: u64) -> Response {
+        self.level = (self.level + self.rate * now.secs_since(self.at)).min(self.burst);
+        self.at = now;
+        if self.level < 1.0 {
+            return status(429, None, 40);
+        }
+        self.level -= 1.0;
+        status(200, None, millis)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn invariants_01_02_04_05_10_hold_under_any_server_and_any_command(
+        rate in 0.2_f64..20.0,
+        capacity in 1.0_f64..20.0,
+        cold in any::<bool>(),
+        answers in prop::collection::vec(responses(), 1..40),
+        acts in prop::collection::vec((1_u64..60_000, 0_usize..6), 1..25),
+    ) {
+        let mut world = VirtualHost::new(settings(rate, capacity, cold));
+        world.queue(Lane(0), 3_000);
+        let host = world.host;
+        let mut turn = 0;
+        for (millis, act) in acts {
+            let hold = world.controller.hold(host).filter(|hold| hold.until > world.now);
+            let over = OverrideSpec {
+                rate: Some(Amount::Times(1.5)), capacity: None, lifetime: Lifetime::Default };
+            let command = [
+                Command::Pause(Lifetime::Default), Command::Resume, Command::Override(over), Command::Auto,
+                Command::Reset, Command::Undo,
+            ][act];
+            world.controller.command(world.now, command, &[host], "property");
+            world.note_target();
+            let sent = world.arrivals.len();
+            let until = world.now.after(Duration::from_millis(millis));
+            world.run_until(until, |_, _| { turn += 1; answers[turn % answers.len()] });
+            // 2 and 10: nothing before a hold ends, Retry-After or not.
+            if let Some(hold) = hold {
+                let early = world.arrivals[sent..].iter().find(|arrival| arrival.at < hold.until);
+                prop_assert_eq!(early, None, "under {:?}", hold);
+            }
+            let view = world.controller.view(world.now, host).expect("the host");
+            // 1: what it would use is within its bounds.
+            prop_assert!(view.adaptive.rate <= rate + 1e-9 && view.adaptive.rate >= (1.0_f64 / 300.0).min(rate));
+            // 4: no bucket holds more than its capacity, or less than nothing.
+            prop_assert!(view.tokens <= view.effective.capacity + 1e-9 && view.tokens >= -1e-6, "{}", view.tokens);
+        }
+        // 5: in any window no more than capacity + the integral of the rate.
+        crate::control_properties::assert_envelope(&world.arrivals, &world.targets);
+    }
+
+    #[test]
+    fn invariant_03_a_host_that_refuses_gets_one_request_at_a_time(
+        rate in 0.2_f64..20.0, latency in 1_u64..150, begins in 0_u64..60,
+    ) {
+        let mut world = VirtualHost::new(settings(rate, rate.max(1.0), false));
+        world.queue(Lane(0), 100_000);
+        let begins = Mono::from_secs_f64(begins as f64);
+        // Refusals come as fast as they did, so that the probe is answered before patience ends.
+        world.run_until(Mono::from_secs_f64(3_000.0), |now, _| {
+            if now < begins { OK } else { status(429, None, latency) }
+        });
+        let first = world.outcomes.iter().find(|(_, outcome)| *outcome == Outcome::Throttled).map(|(at, _)| *at);
+        let first = first.expect("a refusal");
+        let after: Vec<Mono> = world.arrivals.iter().map(|arrival| arrival.at).filter(|at| *at > first).collect();
+        prop_assert!(!after.is_empty());
+        for pair in after.windows(2) {
+            prop_assert!(pair[1].since(pair[0]) >= Duration::from_millis(latency), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn invariant_11_resuming_grants_no_burst(rate in 0.5_f64..20.0, paused in 1_u64..100_000, limit in 0.3_f64..10.0) {
+        let mut world = VirtualHost::new(settings(rate, 10.0, false));
+        world.queue(Lane(0), 1_000_000);
+        let mut server = Server::new(limit, 5.0);
+        world.run_until(Mono::from_secs_f64(400.0), |now, _| server.answer(now, 50));
+        let host = world.host;
+        world.controller.command(world.now, Command::Pause(Lifetime::Default), &[host], "");
+        let resume = world.now.after(Duration::from_secs(paused));
+        world.run_until(resume, |now, _| server.answer(now, 50));
+        world.controller.command(world.now, Command::Resume, &[host], "");
+        let view = world.controller.view(world.now, host).expect("the host");
+        prop_assert!(view.tokens <= view.effective.capacity + 1e-9);
+        let before = world.arrivals.len();
+        world.run_until(resume.after(Duration::from_millis(1)), |now, _| server.answer(now, 50));
+        let burst = (world.arrivals.len() - before) as f64;
+        prop_assert!(burst <= view.effective.capacity + 0.1, "{burst} of {}", view.effective.capacity);
+    }
+
+    #[test]
+    fn invariant_12_answers_that_never_come_wedge_nothing(
+        rate in 0.5_f64..20.0, lost in prop::collection::vec(any::<bool>(), 1..60), limit in 0.3_f64..10.0,
+    ) {
+        let mut world = VirtualHost::new(settings(rate, 10.0, false));
+        world.queue(Lane(0), 1_000_000);
+        let (mut server, mut turn) = (Server::new(limit, 5.0), 0);
+        world.run_until(Mono::from_secs_f64(600.0), |now, _| {
+            turn += 1;
+            match lost[turn % lost.len()] {
+                // The deadline's answer is all that comes.
+                true => Response {
+                    verdict: Verdict::Failed(Outcome::Timeout), retry_after: None, latency: Duration::from_secs(10) },
+                false => server.answer(now, 50),
+            }
+        });
+        let before = world.arrivals.len();
+        world.run_until(Mono::from_secs_f64(1_800.0), |now, _| server.answer(now, 50));
+        prop_assert!(world.arrivals.len() > before + 20, "{} in twenty minutes", world.arrivals.len() - before);
+    }
+}
+
+/// Invariant 13: same events and seed, same decisions.
+#[test]
+fn invariant_13_two_runs_with_the_same_events_make_the_same_decisions() {
+    let play = || {
+        let mut world = VirtualHost::new(settings(9.0, 9.0, true));
+        world.queue(Lane(0), 100_000);
+        let mut server = Server::new(3.0, 6.0);
+        world.run_until(Mono::from_secs_f64(3_000.0), |now, _| server.answer(now, 120));
+        (world.arrivals, world.controller.take_decisions())
+    };
+    assert_eq!(play(), play());
+}
+
+/// Invariant 15, first half: a limit `k` times as high is met as well, relatively. (The times of the rules are
+/// seconds and do not scale, so "as well" is a margin.) Second half: half the ceiling changes nothing, above it.
+#[test]
+fn invariant_15_limits_and_ceilings_scale() {
+    let mut policy = Policy { kind: ControllerKind::Adaptive, ..Policy::default() };
+    policy.refusal_budget = 8;
+    let core = Candidate::Core(Box::new(Settings { policies: vec![policy], ..Settings::default() }));
+    let report = |factor: f64, ceiling: f64| {
+        let mut server = SimServer::named("scaled");
+        server.spec.limit = Limit::Bucket { rate: 1.5 * factor, burst: 8.0 * factor };
+        (server.ceiling, server.hours) = (ceiling * factor, 2.0);
+        run(&server, &core, 5)
+    };
+    for factor in [1.0, 2.0, 4.0, 8.0] {
+        for ceiling in [20.0, 10.0, 5.0] {
+            let report = report(factor, ceiling);
+            assert!((0.975..1.015).contains(&report.goodput), "x{factor}, ceiling {ceiling}: {report:?}");
+            assert!(report.refused_per_hour <= 20.0, "x{factor}, ceiling {ceiling}: {report:?}");
+        }
+    }
+}
