@@ -100,7 +100,7 @@ fn state_of(folder: &std::path::Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn promise_05_holds_overrides_pauses_and_learned_rates_stand_after_a_restart() {
+async fn promise_05_and_wanted_14_holds_overrides_pauses_and_learned_rates_stand_after_a_restart() {
     let server = LabServer::start(Box::new(|_: Duration, request: &SimRequest<'_>, _: &HeaderMap| {
         if request.path == "/p/3" {
             return SimResponse { status: 429, headers: vec![("retry-after", "3600".into())], ..page() };
