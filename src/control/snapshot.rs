@@ -246,6 +246,8 @@ pub struct HostView {
     pub last_ok: Option<Mono>,
     /// Median and 95th percentile of latency.
     pub latency: Option<(Duration, Duration)>,
+    /// 99th percentile of latency, as exact as [`Latency`](super::latency::Latency) is.
+    pub latency_p99: Option<Duration>,
     /// The concern that most needs a human.
     pub concern: Option<Concern>,
     /// Time until the queue is empty at this pace; `None` = unknown or never.

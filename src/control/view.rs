@@ -54,6 +54,7 @@ impl Controller {
             codes: hot.map(|hot| hot.histogram.codes(now)).unwrap_or_default(),
             last_ok: hot.and_then(|hot| hot.last_ok),
             latency,
+            latency_p99: hot.and_then(|hot| hot.latency.percentile(0.99)),
             concern: hot.and_then(|hot| hot.concern),
             eta: self.eta_of(now, host),
             cold: hot.is_some_and(|hot| hot.is_cold(&self.settings)),

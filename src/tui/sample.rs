@@ -43,6 +43,7 @@ pub fn view(id: u32) -> HostView {
         codes: Vec::new(),
         last_ok: Some(NOW),
         latency: None,
+        latency_p99: None,
         concern: None,
         eta: Some(Duration::from_secs(365)),
         cold: false,

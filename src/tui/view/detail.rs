@@ -185,7 +185,10 @@ fn state(pen: &mut Pen<'_, '_>, plan: &Plan, row: &HostRow, now: Mono) {
     let mut parts = vec![ok, format!("{} queued", count(view.queued, glyphs.thousands))];
     parts.push(format!("in-flight {}/{}", view.in_flight, view.connections));
     parts.extend(view.eta.filter(|_| view.queued > 0).map(|left| format!("ETA {}", span(left))));
-    parts.extend(view.latency.map(|(median, p95)| format!("latency median {}, p95 {}", millis(median), millis(p95))));
+    parts.extend(view.latency.map(|(median, p95)| {
+        let p99 = view.latency_p99.map(|p99| format!(", p99 {}", millis(p99))).unwrap_or_default();
+        format!("latency median {}, p95 {}{p99}", millis(median), millis(p95))
+    }));
     let lines = in_lines(&parts, usize::from(pen.brush.width().saturating_sub(3)), glyphs.dot);
     for line in lines.iter().take(if plan.rules { 3 } else { 1 }) {
         pen.line(line, Meaning::Text);

@@ -190,3 +190,13 @@ fn pictures_are_real_frames() {
         "One host closely: why it waits, its rates, its bucket, its answers over time",
     );
 }
+
+#[test]
+fn the_detail_tells_the_slowest_answers_too() {
+    let mut model = closely("api.gazet.test", (80, 24));
+    let mut row = model.row_at(model.at).expect("there").clone();
+    row.view.latency_p99 = Some(Duration::from_millis(4_200));
+    model.apply(Snapshot { changed: vec![row], log: Vec::new(), ..sample::snapshot() }, Mono::ZERO);
+    let shown = text(&model, (80, 24));
+    assert!(shown.contains("latency median 182 ms, p95 1.9 s, p99 4.2 s"), "{shown}");
+}
