@@ -228,7 +228,8 @@ fn case_123_killed_and_started_again_nothing_is_done_without_its_record() {
         .expect("the store is whole");
         assert!(before.iter().all(|(url, times)| asked(url) == *times), "what was done was asked for again");
     }
-    let killed_in_time = torn > 0 && !done.is_empty() && done.len() < 2 * PAGES;
+    // Whether something stood behind the mark when it was killed is chance; cuts at every byte have a test of their own.
+    let killed_in_time = !done.is_empty() && done.len() < 2 * PAGES;
     assert!(killed_in_time, "the test kills too early or too late: {torn}, {}", done.len());
     let times: Vec<(String, usize)> = done.iter().map(|url| (url.clone(), asked(url))).collect();
     let ended = scene.headless().end();
