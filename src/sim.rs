@@ -5,7 +5,7 @@
 //! response`, time passed in: the same models stand behind the sockets of the demo and behind the
 //! simulation. Nothing here opens a socket or reads a clock.
 //!
-//! [`run`] plays a [`Client`](client::Client) against a [`SimServer`] from event to event: the real core,
+//! [`run()`] plays a [`Client`](client::Client) against a [`SimServer`] from event to event: the real core,
 //! as the crawl uses it, or the published rules of others. A [`Report`] has the figures.
 
 pub mod batch;

@@ -2,7 +2,7 @@
 //! index with a row per response, `bodies/index.jsonl`.
 //!
 //! A body is written to one temporary file, synced, and renamed: whatever has a digest for a name is whole. The row
-//! is written after that. Folders and the index are synced at the barrier ([`Bodies::sync`]). A 2xx is kept if its
+//! is written after that. Folders and the index are synced at the barrier (`Bodies::sync`). A 2xx is kept if its
 //! body was received whole and could be decoded; robots.txt is not, the crawl reads it for itself.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! What a kill leaves at the end of a WARC file is cut off: everything after the last whole member.
 //!
-//! Known to be on the medium is what the file `synced` says ([`Mark`]); a URL is done only after that, so from there
+//! Known to be on the medium is what the file `synced` says (`Mark`); a URL is done only after that, so from there
 //! on whatever is not whole may go, and only from there on members are read. Without a mark the whole file is read,
 //! and nothing is cut behind which a whole member stands: damage in the middle is not ours to remove.
 
