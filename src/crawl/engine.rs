@@ -276,7 +276,7 @@ impl Engine {
         tokio::pin!(alarm);
         loop {
             let now = self.tick();
-            self.check_troubles(now);
+            self.check_troubles();
             self.grant(now);
             self.walk_queue();
             self.sweep(now);

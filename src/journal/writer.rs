@@ -301,7 +301,6 @@ impl Drop for Ending {
         }
         self.0.shared.lock().ended = true;
         self.0.shared.ended.notify_all();
-        self.0.shared.ended.notify_all();
     }
 }
 

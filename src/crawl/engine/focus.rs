@@ -161,10 +161,8 @@ mod tests {
         let (watcher, mut snapshots) = mpsc::channel::<Arc<Snapshot>>(1);
         let urls = ["http://a.example/api/1", "http://a.example/no/2", "http://b.example/2", "http://a.example/3"];
         let host = "[controller]\ncold_start = false\n[[host]]\nmatch = \"a.example\"\n[[host.endpoint]]\npath = \"/api\"\nrate = 0.5\ncapacity = 3\n";
-        let (mut nothing, disk) = (crate::store::load::Loaded::default(), Box::new(crate::journal::disk::SystemDisk));
-        let store = crate::store::Store::start(folder.path(), &mut nothing, Vec::new(), disk, Default::default());
         let parts = EngineParts {
-            store: store.expect("writable"),
+            store: crate::store::Store::begun_in(folder.path()),
             loaded: None,
             config: Arc::new(Config::parse(host, "t.toml").expect("valid")),
             fetch: Arc::new(Site),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
-use crate::control::{Mono, Value, What, Who};
+use crate::control::{Value, What, Who};
 use crate::text::Clean;
 
 /// One of our own troubles.
@@ -46,7 +46,7 @@ pub(super) type Troubles = BTreeMap<Trouble, Clean>;
 
 impl Engine {
     /// What cannot be written stops granting, loudly, until it can. Granting goes on when the last reason has gone.
-    pub(super) fn check_troubles(&mut self, _now: Mono) {
+    pub(super) fn check_troubles(&mut self) {
         let store = self.frontier.store_ref().map(|store| store.health()).unwrap_or_default();
         let journal = self.journal.health().blocked;
         let archive = self.archive.as_ref().and_then(|archive| archive.health().blocked);
