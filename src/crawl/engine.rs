@@ -16,6 +16,7 @@ mod focus;
 mod intake;
 pub mod persist;
 mod publish;
+mod recall;
 mod reload;
 mod trouble;
 
@@ -42,6 +43,7 @@ use crate::control::backoff::SeededJitter;
 use crate::control::{Controller, Mono, Value};
 use crate::journal::Journal;
 use crate::journal::timeline::bins::Bins;
+use crate::memory::Keeper;
 use crate::store::load::Loaded;
 use crate::store::{Store, StoreHealth, UrlsRead};
 use crate::text::Clean;
@@ -167,6 +169,8 @@ pub struct Engine {
     throughput: Throughput,
     timeline: Bins,
     persisted: persist::Persisted,
+    /// What hosts bore in earlier runs, if that is remembered.
+    keeper: Option<Keeper>,
     looks: Looks,
     /// The watcher asks for the timeline; when it last got it.
     timeline_shown: Option<Mono>,
@@ -234,6 +238,7 @@ impl Engine {
             throughput: Throughput::default(),
             timeline: Bins::default(),
             persisted: persist::Persisted::new(now),
+            keeper: None,
             looks,
             timeline_shown: None,
             log: std::collections::VecDeque::new(),
@@ -406,6 +411,7 @@ impl Engine {
         self.commit(now);
         self.publish_last(now).await;
         let totals = self.totals(now);
+        self.write_memory(CLOSE_WITHIN).await;
         // The store waits for the journal, so it is closed first.
         let stored = match self.frontier.take_store() {
             Some(store) => store.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(error.to_string())),

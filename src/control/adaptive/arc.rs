@@ -23,12 +23,13 @@
 //! an hour. What costs most there: lockouts under a limit that moves, and windows of two or three requests.
 //!
 //! The files: `measure` (the mark, the count, the server's bucket as we imagine it), `episode` (a refusal
-//! and what it taught), `overload` (latency, errors, timeouts), `explain` (the number in words).
+//! and what it taught), `overload` (latency, errors, timeouts), `recall` (a learned prior), `explain` (the number in words).
 
 mod episode;
 mod explain;
 mod measure;
 mod overload;
+mod recall;
 
 use std::time::Duration;
 
@@ -38,7 +39,9 @@ use self::episode::Episode;
 pub use self::explain::{Doing, Why};
 use self::measure::Measure;
 use self::overload::{Errors, Queueing};
+use self::recall::Recall;
 use super::{Bounds, Observation, RateController, Shift, Signal, Wait};
+use crate::control::prior::{Advice, Measured, Seed};
 use crate::control::{Mono, Original};
 
 /// The floor of adaptation when the configuration leaves it to the controller, tokens per second.
@@ -156,6 +159,9 @@ pub struct Arc {
     no_secs: f32,
     /// What the estimate rests on: answers, and seconds.
     basis: (f32, f32),
+    /// What a prior proposed.
+    #[serde(default)]
+    recall: Recall,
     /// What was said last, so that a change is told once.
     told: Original,
 }
@@ -203,6 +209,7 @@ impl Arc {
             floor: ADAPTIVE_MIN_RATE,
             no_secs: 0.0,
             basis: (0.0, 0.0),
+            recall: Recall::default(),
             told: original,
         }
     }
@@ -243,7 +250,7 @@ impl Arc {
         if !self.valid {
             return (5.0_f64).max(3.0 / self.limit);
         }
-        let age = now.secs_since(self.moved_at);
+        let age = now.secs_since(self.moved_at) + self.recall.credit();
         let (low, high) = (30.0_f64.max(15.0 / self.limit), CRUISE_MAX.max(60.0 / self.limit));
         let mut secs = if self.depressed(now) {
             (DEPRESSED_SHARE * age).clamp(low, DEPRESSED_MAX.max(low))
@@ -313,7 +320,8 @@ impl Arc {
             Phase::Cruise => self.cruise_rate(now),
             Phase::Probe => {
                 let x = elapsed / self.probe_secs(now);
-                self.cruise_rate(now) * (1.0 + 0.03 * x + 0.09 * x.powi(3))
+                let curve = self.cruise_rate(now) * (1.0 + 0.03 * x + 0.09 * x.powi(3));
+                curve.max(self.recalled(x))
             }
             Phase::Recover => {
                 let x = (elapsed / self.recover_secs()).min(1.0);
@@ -427,6 +435,7 @@ impl Arc {
         if !moved {
             self.moved_from = limit;
             self.moved_at = now;
+            self.recall.spend();
         }
         if limit >= self.best_now(now) {
             self.best = limit;
@@ -469,6 +478,7 @@ impl RateController for Arc {
         if gap > 0.0 {
             // Nothing was asked meanwhile: the phase has not gone on.
             self.since = self.since.after_secs(gap);
+            self.return_after(now, gap);
         }
         self.advance(now);
     }
@@ -518,6 +528,20 @@ impl RateController for Arc {
 
     fn in_flight_max(&self) -> u32 {
         self.queueing.in_flight_max(self.bounded(self.since))
+    }
+
+    fn seed(&mut self, now: Mono, bounds: &Bounds, seed: &Seed) -> bool {
+        self.take_bounds(bounds);
+        self.begin_at(now, seed)
+    }
+
+    fn advise(&mut self, now: Mono, bounds: &Bounds, advice: &Advice) {
+        self.take_bounds(bounds);
+        self.follow(now, advice);
+    }
+
+    fn measured(&self, now: Mono) -> Option<Measured> {
+        self.remember(now)
     }
 
     fn rebase(&mut self, _before: Original, after: Original) {

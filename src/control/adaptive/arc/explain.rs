@@ -29,6 +29,8 @@ pub struct Why {
 pub enum Doing {
     /// No limit met yet.
     Original,
+    /// At what an earlier run measured.
+    Remembering,
     /// Doubling from a cold start.
     Starting,
     /// Below what was measured.
@@ -49,6 +51,7 @@ impl fmt::Display for Why {
         write!(out, "{:.decimals$}/s: ", self.rate)?;
         match self.doing {
             Doing::Original => write!(out, "no limit met yet")?,
+            Doing::Remembering => write!(out, "remembered from an earlier run")?,
             Doing::Starting => write!(out, "a slow start, doubling")?,
             Doing::Slowed => write!(out, "faster made the server slow")?,
             _ if self.answers > 0.0 => {
@@ -78,6 +81,7 @@ impl Arc {
         let doing = match self.phase {
             Phase::Ceiling => Doing::Original,
             Phase::Slow => Doing::Starting,
+            Phase::Cruise | Phase::Recover if self.recall.is_unchecked() => Doing::Remembering,
             Phase::Cruise if self.queueing.limited() => Doing::Slowed,
             Phase::Cruise => Doing::Cruising,
             Phase::Probe => Doing::Probing,
