@@ -156,7 +156,8 @@ impl Controller {
     /// Gives a host that was never asked anything a learned start; whether it took it. Not one that another process left
     /// in the run's own store: that is newer than what was remembered.
     pub fn seed(&mut self, now: Mono, host: HostId, seed: &Seed) -> bool {
-        let fresh = self.slots.get(host.0 as usize).is_some_and(|slot| slot.hot.as_ref().is_none_or(|hot| hot.sent == 0));
+        let fresh =
+            self.slots.get(host.0 as usize).is_some_and(|slot| slot.hot.as_ref().is_none_or(|hot| hot.sent == 0));
         if !fresh || !usable(seed.measured.limit) {
             return false;
         }

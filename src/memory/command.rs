@@ -70,11 +70,16 @@ fn list(memory: &Memory, hosts: Option<&str>, out: &mut dyn Write) -> Result<(),
         .collect();
     let width = shown.iter().map(|(host, _)| host.as_str().chars().count()).max().unwrap_or(0).max(4);
     if !shown.is_empty() {
-        writeln!(out, "{:width$}  {:>9}  {:>6}  {:<17}  {:>5}  remarks", "host", "limit/s", "burst", "measured (UTC)", "hours")?;
+        writeln!(
+            out,
+            "{:width$}  {:>9}  {:>6}  {:<17}  {:>5}  remarks",
+            "host", "limit/s", "burst", "measured (UTC)", "hours"
+        )?;
     }
     for (host, experience) in shown {
         let Experience { measured, at, table, samples, .. } = experience;
-        let limit = if measured.limit < 0.1 { format!("{:.4}", measured.limit) } else { format!("{:.2}", measured.limit) };
+        let limit =
+            if measured.limit < 0.1 { format!("{:.4}", measured.limit) } else { format!("{:.2}", measured.limit) };
         let burst = if measured.burst > 0.0 { format!("{:.0}", measured.burst) } else { "-".to_owned() };
         let when = Wall(i64::try_from(at.0).unwrap_or(i64::MAX).saturating_mul(1_000_000)).rfc3339();
         let when = when.get(..16).unwrap_or_default().replace('T', " ");

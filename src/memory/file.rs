@@ -134,9 +134,9 @@ impl Memory {
         let mut bytes = Vec::new();
         match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Remembered::new()),
-            opened => opened
-                .and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes))
-                .map_err(self.failed("read"))?,
+            opened => {
+                opened.and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes)).map_err(self.failed("read"))?
+            }
         };
         if bytes.len() as u64 > FILE_MAX {
             return Err(self.damaged(format!("it has more than {} MiB", FILE_MAX >> 20)));
@@ -157,7 +157,8 @@ impl Memory {
         }
         let mut remembered = Remembered::new();
         for (number, line) in rest.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
-            let parsed = serde_json::from_slice::<Line>(line).ok().and_then(|line| Some((line.host.clone(), line.read()?)));
+            let parsed =
+                serde_json::from_slice::<Line>(line).ok().and_then(|line| Some((line.host.clone(), line.read()?)));
             let Some((host, experience)) = parsed else {
                 return Err(self.damaged(format!("line {} is no host", number + 2)));
             };
@@ -243,8 +244,7 @@ impl Memory {
         head.push(b'\n');
         let new = self.beside("new");
         let written = || -> io::Result<()> {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(&head)?;
             file.write_all(&body)?;
             file.sync_all()?;

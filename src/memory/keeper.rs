@@ -66,9 +66,8 @@ impl Keeper {
             sampled.sort_by_key(|(_, experience)| std::cmp::Reverse(experience.at));
             let train = |experience| forest::train(experience, seed);
             let models = sampled.into_iter().take(MODELS_MAX);
-            keeper.models = models
-                .filter_map(|(host, experience)| Some((host.clone(), train(&experience.samples)?)))
-                .collect();
+            keeper.models =
+                models.filter_map(|(host, experience)| Some((host.clone(), train(&experience.samples)?))).collect();
         }
         keeper
     }
@@ -132,7 +131,14 @@ impl Keeper {
     }
 
     /// The run is over: what was learned is written down. Gives up after `within`.
-    pub async fn close(mut self, within: Duration, name: impl Fn(HostId) -> Clean) -> Option<Clean> {
+    pub async fn close(
+        mut self,
+        controller: &mut Controller,
+        (now, moment): (Mono, Moment),
+        within: Duration,
+        name: impl Fn(HostId) -> Clean,
+    ) -> Option<Clean> {
+        self.advisor.look_last(controller, now, moment);
         let late = || Some(Clean::new("the memory file is not written: it is locked, or its disk does not answer"));
         let told = |done| match done {
             Ok(Ok(Ok(()))) => None,
@@ -153,5 +159,57 @@ impl Keeper {
 impl std::fmt::Debug for Keeper {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Keeper({:?}, {:?})", self.advisor, self.memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::backoff::NoJitter;
+    use crate::control::prior::experience::Visited;
+    use crate::control::prior::{Experience, Measured, Sample};
+    use crate::control::{ControllerKind, Policy, PolicyId, Settings};
+
+    const MONDAY: u64 = 4 * 86_400;
+
+    /// A host that bore 2/s by day and 6/s by night, and has told so for a week.
+    fn experience() -> Experience {
+        let limit = |moment: Moment| if (8.0..20.0).contains(&(moment.week_hours() % 24.0)) { 2.0 } else { 6.0 };
+        let now = Moment(MONDAY + 7 * 86_400);
+        let measured = Measured { limit: limit(now), samples: 300.0, ..Measured::default() };
+        let mut experience = Experience { measured, at: now, ..Experience::default() };
+        for k in 0..1_000 {
+            let moment = now.plus(-600 * (1_000 - k));
+            experience.sample(Sample::new(moment, limit(moment), 0.1, limit(moment.plus(600))));
+            experience.skill.compare(limit(moment), 1.01 * limit(moment.plus(0)));
+            experience.skill.compare(3.0 * limit(moment), 3.0 * limit(moment));
+        }
+        experience
+    }
+
+    #[tokio::test]
+    async fn what_was_remembered_is_trained_on_and_is_the_start_of_the_hosts_it_belongs_to() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let memory = Memory::at(folder.path().join("memory"));
+        memory.merge(&[("a.test".to_owned(), experience(), Visited::default())]).expect("written");
+        let before = std::fs::read(memory.path()).expect("written");
+        let policy = Policy { kind: ControllerKind::Adaptive, ..Policy::default() };
+        let policy = Policy { original: crate::control::Original { rate: 20.0, capacity: 20.0 }, ..policy };
+        let mut controller =
+            Controller::new(Settings { policies: vec![policy], ..Settings::default() }, Box::new(NoJitter));
+        let mut keeper = Keeper::open(PriorKind::RandomForest, Some(memory.clone()), 7, Mono::ZERO);
+        assert!(keeper.take_trouble().is_none());
+        // Noon, a day later: it was last measured at midnight.
+        let at = (Mono::ZERO, Moment(MONDAY + 8 * 86_400 + 12 * 3_600));
+        let (known, other) = (controller.add_host(PolicyId(0)), controller.add_host(PolicyId(0)));
+        keeper.meet(&mut controller, at, known, "a.test");
+        keeper.meet(&mut controller, at, other, "b.test");
+        assert_eq!(keeper.hosts(), 1);
+        let rate = |host| controller.learned(Mono::from_secs_f64(60.0), host).expect("a host").rate;
+        assert!((1.5..2.5).contains(&rate(known)), "{}", rate(known));
+        assert_eq!(rate(other), 20.0);
+        let name = |_| Clean::new("a.test");
+        assert_eq!(keeper.close(&mut controller, at, Duration::from_secs(60), name).await, None);
+        assert_eq!(std::fs::read(memory.path()).expect("there"), before, "nothing was learned");
     }
 }

@@ -80,8 +80,9 @@ impl CoreClient {
 
     /// What it has learned of each server that it learned something of.
     pub(super) fn memory(&mut self) -> Vec<(usize, Experience)> {
-        let changed = self.advisor.as_mut().map(|advisor| advisor.take_changed(true)).unwrap_or_default();
-        changed.into_iter().map(|(host, experience, _)| (host.0 as usize, experience)).collect()
+        let Some(advisor) = &mut self.advisor else { return Vec::new() };
+        advisor.look_last(&mut self.controller, self.now, moment_of(self.now));
+        advisor.take_changed(true).into_iter().map(|(host, experience, _)| (host.0 as usize, experience)).collect()
     }
 
     /// Learns and proposes as the engine does; models are trained at once, and fixed by the seed.

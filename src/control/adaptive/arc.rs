@@ -159,9 +159,9 @@ pub struct Arc {
     no_secs: f32,
     /// What the estimate rests on: answers, and seconds.
     basis: (f32, f32),
-    /// What a prior proposed.
-    #[serde(default)]
-    recall: Recall,
+    /// What a prior proposed; boxed, since most hosts have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recall: Option<Box<Recall>>,
     /// What was said last, so that a change is told once.
     told: Original,
 }
@@ -209,7 +209,7 @@ impl Arc {
             floor: ADAPTIVE_MIN_RATE,
             no_secs: 0.0,
             basis: (0.0, 0.0),
-            recall: Recall::default(),
+            recall: None,
             told: original,
         }
     }
@@ -250,7 +250,7 @@ impl Arc {
         if !self.valid {
             return (5.0_f64).max(3.0 / self.limit);
         }
-        let age = now.secs_since(self.moved_at) + self.recall.credit();
+        let age = now.secs_since(self.moved_at) + self.credit();
         let (low, high) = (30.0_f64.max(15.0 / self.limit), CRUISE_MAX.max(60.0 / self.limit));
         let mut secs = if self.depressed(now) {
             (DEPRESSED_SHARE * age).clamp(low, DEPRESSED_MAX.max(low))
@@ -435,7 +435,7 @@ impl Arc {
         if !moved {
             self.moved_from = limit;
             self.moved_at = now;
-            self.recall.spend();
+            self.spend_credit();
         }
         if limit >= self.best_now(now) {
             self.best = limit;

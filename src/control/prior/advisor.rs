@@ -3,7 +3,7 @@
 //! A pass over all hosts takes half a minute, a slice at each turn. A host that has nothing measured costs one look and no
 //! memory; one that has costs less than 512 bytes (a model's samples aside). Nothing here sends, waits or decides.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::time::Duration;
 
 use super::experience::{SAMPLES_MIN, Visited};
@@ -25,7 +25,7 @@ const SAMPLE_SECS: u64 = 600;
 /// A sample that took longer says nothing.
 const SAMPLE_LATE: u64 = 900;
 /// A model is trained anew after so many samples.
-const RETRAIN: u16 = 6;
+const RETRAIN: usize = 6;
 /// A model's trend is what it foretells so many seconds ahead against as many back.
 const TREND_SECS: i64 = 1_800;
 
@@ -41,42 +41,44 @@ pub struct Training {
 /// A host as it is learned of.
 struct Held {
     experience: Experience,
-    model: Option<Box<dyn Model>>,
     visited: Visited,
     /// The visit in the making: looks, the sum of the logarithms of what was measured, what was foretold of it.
     looks: u16,
+    hour: HourOfWeek,
+    changed: bool,
     sum: f32,
     foretold: f32,
-    hour: HourOfWeek,
-    sent: u64,
-    looked: Moment,
+    /// Requests sent as of the last look, and when that was: the low bits.
+    sent: u32,
+    looked: u32,
+    modelled: Option<Box<Modelled>>,
+}
+
+/// What a host has more where models are wanted.
+#[derive(Default)]
+struct Modelled {
+    model: Option<Box<dyn Model>>,
     /// The sample in the making: rate and response, and since when.
-    known: (f32, f32),
+    known: (f64, f64),
     known_at: Moment,
     /// Samples since the model was trained.
-    fresh: u16,
+    fresh: usize,
     training: bool,
-    changed: bool,
 }
 
 impl Held {
     fn new(experience: Experience) -> Self {
-        let fresh = u16::try_from(experience.samples.len()).unwrap_or(u16::MAX);
         Self {
             experience,
-            model: None,
             visited: Visited::default(),
             looks: 0,
+            hour: HourOfWeek::default(),
+            changed: false,
             sum: 0.0,
             foretold: 0.0,
-            hour: HourOfWeek::default(),
             sent: 0,
-            looked: Moment::default(),
-            known: (0.0, 0.0),
-            known_at: Moment::default(),
-            fresh,
-            training: false,
-            changed: false,
+            looked: 0,
+            modelled: None,
         }
     }
 
@@ -87,7 +89,12 @@ impl Held {
             PriorKind::HourOfWeek => self.experience.table.at(moment),
             PriorKind::RandomForest => {
                 let features = Features::at(moment, self.experience.measured.limit, response);
-                self.model.as_ref()?.limit(&features).filter(|limit| limit.is_finite() && *limit > 0.0)
+                self.modelled
+                    .as_ref()?
+                    .model
+                    .as_ref()?
+                    .limit(&features)
+                    .filter(|limit| limit.is_finite() && *limit > 0.0)
             }
         }
     }
@@ -119,7 +126,7 @@ impl Held {
 /// The prior of one crawl. See the module's text.
 pub struct Advisor {
     kind: PriorKind,
-    hosts: HashMap<HostId, Box<Held>>,
+    hosts: BTreeMap<HostId, Box<Held>>,
     /// Hosts with samples.
     models: usize,
     wanted: VecDeque<HostId>,
@@ -137,7 +144,7 @@ impl std::fmt::Debug for Advisor {
 impl Advisor {
     /// One that remembers nothing yet.
     pub fn new(kind: PriorKind) -> Self {
-        let (hosts, wanted) = (HashMap::new(), VecDeque::new());
+        let (hosts, wanted) = (BTreeMap::new(), VecDeque::new());
         Self { kind, hosts, models: 0, wanted, next: 0, turned: Mono::ZERO, owed: 0.0 }
     }
 
@@ -174,20 +181,20 @@ impl Advisor {
             return;
         }
         let mut held = Held::new(experience);
-        held.model = model;
+        if self.kind == PriorKind::RandomForest && !held.experience.samples.is_empty() {
+            let fresh = if model.is_some() { 0 } else { held.experience.samples.len() };
+            held.modelled = Some(Box::new(Modelled { model, fresh, ..Modelled::default() }));
+            self.models += 1;
+        }
         let Experience { measured, at, skill, .. } = &held.experience;
         let age = moment.since(*at);
-        let expected = self.expected(&held, moment).filter(|_| age > FRESH_SECS && skill.is_proven());
+        let response = held.experience.samples.last().map_or(0.0, |sample| sample.features().response);
+        let expected = held.expects(self.kind, moment, response).filter(|_| age > FRESH_SECS && skill.is_proven());
         let limit = expected.unwrap_or(measured.limit);
         let measured = super::Measured { limit, ..*measured };
         let seed = Seed { measured, age: Duration::from_secs(age), of_the_hour: expected.is_some() };
         controller.seed(now, host, &seed);
-        self.models += usize::from(!held.experience.samples.is_empty());
         self.hosts.insert(host, Box::new(held));
-    }
-
-    fn expected(&self, held: &Held, moment: Moment) -> Option<f64> {
-        held.expects(self.kind, moment, f64::from(held.known.1))
     }
 
     /// Looks at the hosts whose turn it is.
@@ -205,17 +212,23 @@ impl Advisor {
         }
     }
 
+    /// Looks at all hosts, whoever's turn it is: the run is over.
+    pub fn look_last(&mut self, controller: &mut Controller, now: Mono, moment: Moment) {
+        self.owed = controller.hosts() as f64;
+        self.turn(controller, now, moment);
+    }
+
     fn learn(&mut self, controller: &mut Controller, (now, moment): (Mono, Moment), host: HostId, observed: &Observed) {
         let kind = self.kind;
         let room = self.hosts.len() < HOSTS_MAX;
         let held = match self.hosts.entry(host) {
-            std::collections::hash_map::Entry::Occupied(held) => held.into_mut(),
-            std::collections::hash_map::Entry::Vacant(_) if !room => return,
-            std::collections::hash_map::Entry::Vacant(place) => place.insert(Box::new(Held::new(Experience::default()))),
+            btree_map::Entry::Occupied(held) => held.into_mut(),
+            btree_map::Entry::Vacant(_) if !room => return,
+            btree_map::Entry::Vacant(place) => place.insert(Box::new(Held::new(Experience::default()))),
         };
-        let secs = moment.since(std::mem::replace(&mut held.looked, moment));
-        let is_asked = observed.sent != held.sent;
-        held.sent = observed.sent;
+        let (looked, sent) = (moment.0 as u32, observed.sent as u32);
+        let secs = u64::from(looked.wrapping_sub(std::mem::replace(&mut held.looked, looked)));
+        let is_asked = std::mem::replace(&mut held.sent, sent) != sent;
         let hour = HourOfWeek::of(moment);
         if held.looks > 0 && (held.hour != hour || secs > FRESH_SECS) {
             held.close();
@@ -232,9 +245,11 @@ impl Advisor {
             held.looks = held.looks.saturating_add(1);
             held.sum += observed.measured.limit.ln() as f32;
             if kind == PriorKind::RandomForest {
-                self.models += usize::from(take_sample(held, moment, observed, self.models < MODELS_MAX));
-                if held.fresh >= RETRAIN && held.experience.samples.len() >= SAMPLES_MIN && !held.training {
-                    held.training = true;
+                if held.modelled.is_none() && self.models < MODELS_MAX {
+                    self.models += 1;
+                    held.modelled = Some(Box::default());
+                }
+                if wants_training(held, moment, observed) {
                     self.wanted.push_back(host);
                 }
             }
@@ -251,15 +266,15 @@ impl Advisor {
     pub fn take_training(&mut self) -> Option<Training> {
         let host = self.wanted.pop_front()?;
         let held = self.hosts.get_mut(&host)?;
-        held.fresh = 0;
+        held.modelled.as_mut()?.fresh = 0;
         Some(Training { host, samples: held.experience.samples.clone() })
     }
 
     /// A model was trained; `None`: it could not be.
     pub fn trained(&mut self, host: HostId, model: Option<Box<dyn Model>>) {
-        if let Some(held) = self.hosts.get_mut(&host) {
-            held.training = false;
-            held.model = model.or(held.model.take());
+        if let Some(modelled) = self.hosts.get_mut(&host).and_then(|held| held.modelled.as_mut()) {
+            modelled.training = false;
+            modelled.model = model.or(modelled.model.take());
         }
     }
 
@@ -275,32 +290,27 @@ impl Advisor {
                 changed.push((*host, held.experience.clone(), held.visited));
             }
         }
-        changed.sort_by_key(|(host, ..)| *host);
         changed
     }
 }
 
-/// Ten minutes after the last one; whether it is the host's first.
-fn take_sample(held: &mut Held, moment: Moment, observed: &Observed, room: bool) -> bool {
-    let first = held.experience.samples.is_empty();
-    let passed = moment.since(held.known_at);
-    if passed < SAMPLE_SECS || (first && !room) {
+/// Takes a sample ten minutes after the last one; whether the model is to be trained anew.
+fn wants_training(held: &mut Held, moment: Moment, observed: &Observed) -> bool {
+    let Held { experience, modelled: Some(modelled), .. } = held else { return false };
+    let passed = moment.since(modelled.known_at);
+    if passed < SAMPLE_SECS {
         return false;
     }
-    let is_sample = held.known_at != Moment::default() && passed <= SAMPLE_LATE;
-    if is_sample {
-        let (rate, response) = held.known;
-        held.experience.sample(Sample::new(
-            held.known_at,
-            f64::from(rate),
-            f64::from(response),
-            observed.measured.limit,
-        ));
-        held.fresh = held.fresh.saturating_add(1);
+    if modelled.known_at != Moment::default() && passed <= SAMPLE_LATE {
+        let (rate, response) = modelled.known;
+        experience.sample(Sample::new(modelled.known_at, rate, response, observed.measured.limit));
+        modelled.fresh += 1;
     }
-    held.known = (observed.measured.limit as f32, observed.response as f32);
-    held.known_at = moment;
-    first && is_sample
+    modelled.known = (observed.measured.limit, observed.response);
+    modelled.known_at = moment;
+    let wants = modelled.fresh >= RETRAIN && experience.samples.len() >= SAMPLES_MIN && !modelled.training;
+    modelled.training |= wants;
+    wants
 }
 
 #[cfg(test)]
@@ -309,8 +319,8 @@ mod tests {
 
     #[test]
     fn a_host_that_is_remembered_costs_less_than_512_bytes() {
-        // A map's place: key, pointer and a byte of its own, at a load of 7/16 at worst.
-        let place = (size_of::<(HostId, Box<Held>)>() + 1) * 16 / 7;
+        // Its place in the tree: key and pointer, in nodes that are half full at worst.
+        let place = 2 * (size_of::<HostId>() + size_of::<Box<Held>>() + 2);
         assert!(size_of::<Held>() + place <= 512, "{} + {place} bytes", size_of::<Held>());
     }
 }

@@ -116,19 +116,19 @@ impl Sample {
 
 /// Hours of the week in which one process visited a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Visited([u64; 3]);
+pub struct Visited([u8; 21]);
 
 impl Visited {
     /// It did in this hour.
     pub fn add(&mut self, hour: HourOfWeek) {
-        if let Some(word) = self.0.get_mut(hour.index() / 64) {
-            *word |= 1 << (hour.index() % 64);
+        if let Some(word) = self.0.get_mut(hour.index() / 8) {
+            *word |= 1 << (hour.index() % 8);
         }
     }
 
     /// Whether it did.
     pub fn has(self, hour: HourOfWeek) -> bool {
-        self.0.get(hour.index() / 64).is_some_and(|word| word & (1 << (hour.index() % 64)) != 0)
+        self.0.get(hour.index() / 8).is_some_and(|word| word & (1 << (hour.index() % 8)) != 0)
     }
 }
 

@@ -98,7 +98,8 @@ impl Table {
     /// What this hour bears: as visited, else the mean of the same hour of other days.
     pub fn hour(&self, hour: HourOfWeek) -> Option<f64> {
         self.get(hour).or_else(|| {
-            let same = (0..7).filter_map(|day| self.0.get((hour.index() + 24 * day) % SLOTS).copied().and_then(limit_of));
+            let same =
+                (0..7).filter_map(|day| self.0.get((hour.index() + 24 * day) % SLOTS).copied().and_then(limit_of));
             let (count, sum) = same.fold((0_u32, 0.0), |(count, sum), limit| (count + 1, sum + limit.ln()));
             (count > 0).then(|| (sum / f64::from(count)).exp())
         })
@@ -111,7 +112,9 @@ impl Table {
         let (before, share) = (middle.floor(), middle - middle.floor());
         let place = |hour: f64| HourOfWeek((hour.rem_euclid(SLOTS as f64) as usize % SLOTS) as u8);
         match (self.hour(place(before)), self.hour(place(before + 1.0))) {
-            (Some(one), Some(other)) if (one / other).ln().abs() <= JUMP.ln() => Some((one.ln() * (1.0 - share) + other.ln() * share).exp()),
+            (Some(one), Some(other)) if (one / other).ln().abs() <= JUMP.ln() => {
+                Some((one.ln() * (1.0 - share) + other.ln() * share).exp())
+            }
             _ => self.hour(HourOfWeek::of(moment)),
         }
     }

@@ -40,8 +40,9 @@ impl Engine {
 
     /// The end: what was learned is written down. Trouble with that is told, and changes nothing else.
     pub(super) async fn write_memory(&mut self, within: Duration) {
+        let at = (self.now, self.moment());
         let Some(keeper) = self.keeper.take() else { return };
-        if let Some(why) = keeper.close(within, |host| self.hosts.name(host)).await {
+        if let Some(why) = keeper.close(&mut self.controller, at, within, |host| self.hosts.name(host)).await {
             tracing::warn!(%why, "memory");
             self.event(Who::System, None, What::System, Value::None, Value::None, why.as_str(), None);
         }

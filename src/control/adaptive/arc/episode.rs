@@ -184,7 +184,7 @@ impl Arc {
         }
         self.creep = 0;
         let hit = episode.hit;
-        let estimate = self.recall.as_of_now(taken.rate(blocked, self.lockout.then_some(self.limit), self.burst));
+        let estimate = taken.rate(blocked, self.lockout.then_some(self.limit), self.burst) * self.straighten();
         let good = taken.good();
         let before = self.limit;
         self.hit = hit;

@@ -81,7 +81,7 @@ impl Arc {
         let doing = match self.phase {
             Phase::Ceiling => Doing::Original,
             Phase::Slow => Doing::Starting,
-            Phase::Cruise | Phase::Recover if self.recall.is_unchecked() => Doing::Remembering,
+            Phase::Cruise | Phase::Recover if self.is_unchecked() => Doing::Remembering,
             Phase::Cruise if self.queueing.limited() => Doing::Slowed,
             Phase::Cruise => Doing::Cruising,
             Phase::Probe => Doing::Probing,

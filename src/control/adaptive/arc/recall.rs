@@ -52,32 +52,37 @@ impl Default for Recall {
     }
 }
 
-impl Recall {
+impl Arc {
+    fn recalled_state(&self) -> Recall {
+        self.recall.as_deref().copied().unwrap_or_default()
+    }
+
     /// What is added to the age of the estimate.
-    pub(super) fn credit(self) -> f64 {
-        f64::from(self.credit)
+    pub(super) fn credit(&self) -> f64 {
+        f64::from(self.recalled_state().credit)
     }
 
     /// The estimate has moved: its age begins anew.
-    pub(super) fn spend(&mut self) {
-        self.credit = 0.0;
+    pub(super) fn spend_credit(&mut self) {
+        if let Some(recall) = &mut self.recall {
+            recall.credit = 0.0;
+        }
     }
 
-    /// Whether nothing has confirmed the remembered limit yet.
-    pub(super) fn is_unchecked(self) -> bool {
-        self.unchecked
+    /// Whether nothing has confirmed a remembered limit yet.
+    pub(super) fn is_unchecked(&self) -> bool {
+        self.recalled_state().unchecked
     }
 
-    /// A measurement is the mean since the mark; as of now it is further along the way that was foretold.
-    pub(super) fn as_of_now(&mut self, measured: f64) -> f64 {
-        let lean = f64::from(self.lean);
-        self.lean = 1.0;
-        self.unchecked = false;
-        measured * 2.0 * lean / (1.0 + lean)
+    /// A measurement is the mean since the mark; as of now it is further along the way that was foretold, by this
+    /// factor. The estimate begins to lean anew.
+    pub(super) fn straighten(&mut self) -> f64 {
+        let Some(recall) = &mut self.recall else { return 1.0 };
+        let lean = f64::from(std::mem::replace(&mut recall.lean, 1.0));
+        recall.unchecked = false;
+        2.0 * lean / (1.0 + lean)
     }
-}
 
-impl Arc {
     /// A learned start; whether it was taken.
     pub(super) fn begin_at(&mut self, now: Mono, seed: &Seed) -> bool {
         let Measured { limit, burst, samples, drift, steady, block, lockout, proven, banned } = seed.measured;
@@ -107,7 +112,7 @@ impl Arc {
             self.banned = if self.banned > 0 { self.banned.min(banned) } else { banned };
         }
         let credit = if self.valid { sound(steady, CREDIT_MAX) } else { 0.0 };
-        self.recall = Recall { credit: credit as f32, unchecked: true, ..Recall::default() };
+        self.recall = Some(Box::new(Recall { credit: credit as f32, unchecked: true, ..Recall::default() }));
         // Nobody asked for a while, so its bucket is full.
         self.measure.begin_full(if self.burst > 0.0 { self.burst } else { BURST_UNKNOWN });
         self.enter(now, if age <= FRESH_SECS { Phase::Cruise } else { Phase::Recover });
@@ -124,9 +129,11 @@ impl Arc {
             return;
         }
         let aimed = self.aims();
-        self.recall.expected = advice.limit.clamp(self.floor, 4.0 * self.original.rate) as f32;
+        let expected = advice.limit.clamp(self.floor, 4.0 * self.original.rate) as f32;
+        self.recall.get_or_insert_default().expected = expected;
         let spent = f64::from(self.refused) >= self.soft(now) || self.banned > 0;
-        if !aimed && self.aims() && self.phase == Phase::Cruise && self.valid && self.costly == 0 && !spent {
+        let may_ask = self.phase == Phase::Cruise && self.episode.is_none() && self.valid && self.costly == 0 && !spent;
+        if !aimed && self.aims() && may_ask {
             // It is likely to have risen just now: that is asked about now, not when the estimate is old enough.
             self.enter(now, Phase::Probe);
         }
@@ -137,7 +144,7 @@ impl Arc {
         if advice.factor > 1.0 && spent {
             return;
         }
-        let before = f64::from(self.recall.lean);
+        let before = f64::from(self.recalled_state().lean);
         let lean = (before * advice.factor.clamp(LEAN_AT_ONCE.0, LEAN_AT_ONCE.1)).clamp(LEAN.0, LEAN.1);
         let limit = (self.limit * lean / before).clamp(self.floor, 4.0 * self.original.rate);
         let by = limit / self.limit;
@@ -146,13 +153,13 @@ impl Arc {
             self.limit = limit;
             self.moved_from *= by;
             self.best *= by;
-            self.recall.lean = lean as f32;
+            self.recall.get_or_insert_default().lean = lean as f32;
         }
     }
 
     /// Whether the limit is expected to be well above the estimate.
     fn aims(&self) -> bool {
-        f64::from(self.recall.expected) > AIM * self.limit
+        f64::from(self.recalled_state().expected) > AIM * self.limit
     }
 
     /// Where a probe is led, `x` of its own times after its beginning; 0 = nowhere beyond its curve.
@@ -160,24 +167,24 @@ impl Arc {
         if !self.aims() {
             return 0.0;
         }
-        let expected = f64::from(self.recall.expected);
+        let expected = f64::from(self.recalled_state().expected);
         self.limit + (AIM_SHARE * expected - self.limit) * (x / AIM_TIMES).min(1.0)
     }
 
     /// Nothing was asked for `gap` seconds.
     pub(super) fn return_after(&mut self, now: Mono, gap: f64) {
-        let expected = f64::from(self.recall.expected);
+        let expected = f64::from(self.recalled_state().expected);
         if gap < AWAY_SECS || !self.known || self.banned > 0 || !usable(expected) {
             return;
         }
-        self.recall.lean = 1.0;
+        self.straighten();
         self.samples = self.samples.min(ENOUGH);
         self.move_limit(now, expected);
     }
 
     /// What is worth remembering.
     pub(super) fn remember(&self, now: Mono) -> Option<Measured> {
-        let unchecked = self.recall.unchecked && now.secs_since(self.began_at) < BORNE_SECS;
+        let unchecked = self.is_unchecked() && now.secs_since(self.began_at) < BORNE_SECS;
         if !self.known || !self.valid || unchecked || self.measure.is_fresh() {
             return None;
         }
@@ -186,7 +193,7 @@ impl Arc {
             burst: self.burst as f32,
             samples: self.samples as f32,
             drift: self.drift as f32,
-            steady: (now.secs_since(self.moved_at) + self.recall.credit()) as f32,
+            steady: (now.secs_since(self.moved_at) + self.credit()) as f32,
             block: if self.costly > 0 { self.block_secs as f32 } else { 0.0 },
             lockout: self.lockout,
             proven: self.proven,
@@ -194,3 +201,6 @@ impl Arc {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
