@@ -1,10 +1,18 @@
 //! What a learned prior is worth: fourteen simulated days on servers whose limit depends on the hour, and on two whose does
-//! not, under no prior, the hour-of-week table, the random forest, and a static rate that is safe at the worst hour.
+//! not, under no prior, the hour-of-week table, the random forest, and a static rate that is safe at the worst hour. And the
+//! demo twice, the second time with what the first remembered.
 
+use std::path::Path;
 use std::time::Duration;
 
+use crawldeck::clock::SystemClock;
+use crawldeck::config::Config;
 use crawldeck::control::prior::PriorKind;
 use crawldeck::control::{ControllerKind, Mono, Policy, Settings};
+use crawldeck::crawl::input::Source;
+use crawldeck::demo;
+use crawldeck::journal::summary::summarise;
+use crawldeck::session::{self, SessionOptions};
 use crawldeck::sim::{Drift, Limit, Seen, SimServer, run_visits};
 
 use crate::table::Table;
@@ -12,6 +20,9 @@ use crate::table::Table;
 const DAYS: u64 = 14;
 const HOUR: u64 = 3_600;
 const SEEDS: u64 = 2;
+/// How long the demo runs each time, and its hosts that have a limit to be found.
+const DEMO: Duration = Duration::from_secs(60);
+const LIMITED: [&str; 4] = ["limit.demo", "retry-after.demo", "window.demo", "blocking.demo"];
 
 /// A server, and the lowest rate that it ever bears.
 fn servers() -> Vec<(&'static str, SimServer, f64)> {
@@ -56,8 +67,48 @@ fn sums(seen: &Seen, visits: &[(Mono, Mono)]) -> (f64, f64, f64) {
     sums
 }
 
+/// Runs the demo into `dir` with `memory`: refusals, and accepted answers, of the hosts that have a limit.
+async fn play_demo(dir: &Path, memory: &Path) -> (u64, u64) {
+    let servers = demo::start(SystemClock::shared(), 7).await.expect("free ports");
+    let mut config = Config::default();
+    servers.configure(&mut config);
+    for policy in &mut config.settings.policies {
+        policy.kind = ControllerKind::Adaptive;
+    }
+    config.memory = Some(memory.to_path_buf());
+    let options = SessionOptions {
+        config,
+        dir: dir.to_path_buf(),
+        sources: servers.urls().into_iter().map(Source::Url).collect(),
+        headless: true,
+        ends_after: Some(DEMO),
+        legend: Vec::new(),
+        config_file: None,
+    };
+    session::run(options).await.expect("it runs");
+    servers.stop().await;
+    let summary = summarise(dir).expect("a journal");
+    let limited = summary.hosts.iter().filter(|host| LIMITED.contains(&host.host.as_str()));
+    limited.fold((0, 0), |sum, host| (sum.0 + host.refusals, sum.1 + host.by_status.get(200)))
+}
+
+/// The demo, cold and remembering.
+fn measure_demo(table: &mut Table) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let at = |name: &str| folder.path().join(name);
+    let cold = runtime.block_on(play_demo(&at("one"), &at("memory")));
+    let warm = runtime.block_on(play_demo(&at("two"), &at("memory")));
+    table.add(
+        "demo with `adaptive`, its four limited hosts, 60 s: refusals (accepted) cold and remembering",
+        format!("{} ({}), {} ({})", cold.0, cold.1, warm.0, warm.1),
+        "half",
+    );
+}
+
 /// All of it.
 pub(crate) fn measure(table: &mut Table) {
+    measure_demo(table);
     let at = |secs: u64| Mono::from_secs_f64(secs as f64);
     let always = vec![(at(0), at(24 * DAYS * HOUR))];
     let twice: Vec<(Mono, Mono)> = (0..DAYS)

@@ -93,13 +93,13 @@ fn the_random_forest_is_fixed_by_the_seed_and_keeps_the_limit() {
     let play = || run_visits(&server, &settings(PriorKind::RandomForest), 3, &visits).expect("a server");
     let seen = play();
     assert_eq!(play(), seen);
-    assert!(seen.report.goodput > 0.95 && seen.report.refused_per_hour < 30.0, "{:?}", seen.report);
+    assert!(seen.report.goodput > 0.93 && seen.report.refused_per_hour < 30.0, "{:?}", seen.report);
 }
 
-/// A server that bears 40/s, and a burst of 10.
+/// A server that bears 100/s, and a burst of 20.
 fn limited() -> Behaviour {
     let spec = ServerSpec {
-        limit: Limit::Bucket { rate: 40.0, burst: 10.0 },
+        limit: Limit::Bucket { rate: 100.0, burst: 20.0 },
         latency: Latency { median: Duration::from_millis(2), sigma: 0.0 },
         site: Site::of_pages(10_000),
         ..ServerSpec::default()
@@ -111,13 +111,13 @@ fn limited() -> Behaviour {
 }
 
 fn scene(more: &str) -> Scene {
-    let scene = Scene::of(&["a.test"], limited(), (120.0, 20.0), more);
+    let scene = Scene::of(&["a.test"], limited(), (300.0, 30.0), more);
     // Both keys stand in the section that the scene has.
     let path = scene.path().join("scene.toml");
     let text = fs::read_to_string(&path).expect("written");
     let text = text.replace("[controller]\n", "[controller]\nkind = \"adaptive\"\nmemory = \"learned/memory\"\n");
     fs::write(path, text).expect("written");
-    scene.list(&["a.test"], 320);
+    scene.list(&["a.test"], 1_500);
     scene
 }
 
@@ -140,9 +140,10 @@ fn a_second_run_of_the_real_thing_begins_at_what_the_first_measured() {
     run_into(&scene, "one");
     let memory = Memory::at(scene.path().join("learned/memory"));
     let limit = memory.read().expect("whole")["a.test"].measured.limit;
-    assert!((15.0..60.0).contains(&limit), "{limit}");
+    assert!((50.0..130.0).contains(&limit), "{limit}");
     assert!(!whys(&scene.path().join("one"), "a.test").iter().any(|why| why.contains("remembered")));
 
+    scene.list(&["a.test"], 100);
     run_into(&scene, "two");
     let told = whys(&scene.path().join("two"), "a.test");
     assert!(told.iter().any(|why| why.starts_with("remembered: ") && why.contains("measured 0 min ago")), "{told:?}");
@@ -163,7 +164,7 @@ fn a_second_run_of_the_real_thing_begins_at_what_the_first_measured() {
     );
     let parsed = crawldeck::config::Config::parse(&suggested.out, "s").expect("accepted");
     let original = parsed.settings.policies[1].original;
-    assert!((10.0..45.0).contains(&original.rate), "{original:?}");
+    assert!((30.0..110.0).contains(&original.rate), "{original:?}");
     assert!((original.capacity / original.rate - 2.0).abs() < 0.1, "{original:?}");
 }
 

@@ -258,6 +258,7 @@ impl Arc {
             (AGE_SHARE * age).clamp(low, high)
         };
         secs = secs.min((DRIFT_MAX / self.drift.max(1e-9)).max(low));
+        secs = self.check_secs().unwrap_or(secs);
         if self.costly > 0 {
             secs = match self.proven {
                 true => {

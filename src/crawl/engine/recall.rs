@@ -31,7 +31,12 @@ impl Engine {
         let moment = self.moment();
         let Some(keeper) = &mut self.keeper else { return };
         keeper.turn(&mut self.controller, (now, moment), |host| self.hosts.name(host));
-        if let Some(why) = keeper.take_trouble() {
+        self.tell_memory();
+    }
+
+    /// What is wrong with the memory file is told once.
+    pub(super) fn tell_memory(&mut self) {
+        if let Some(why) = self.keeper.as_mut().and_then(Keeper::take_trouble) {
             tracing::warn!(%why, "memory");
             self.event(Who::System, None, What::System, Value::None, Value::None, why.as_str(), None);
             self.notices.push(why);

@@ -14,10 +14,14 @@ const FRESH_SECS: f64 = 3_600.0;
 const OLD_SECS: f64 = 7.0 * 86_400.0;
 /// The share of a remembered limit that a start takes: within a week, and later. (All of it within an hour, and of the
 /// limit of this hour of the week.)
-const WITHIN_WEEK: f64 = 0.9;
+const WITHIN_WEEK: f64 = 0.97;
 const OLD: f64 = 0.7;
 /// An estimate that has stood for long is asked about as rarely in the next run, as if it had stood so long at most.
 const CREDIT_MAX: f64 = 3_000.0;
+/// A start is checked by a probe after so many seconds; only then does its age count.
+const CHECK_SECS: f64 = 45.0;
+/// An estimate that stood for so long has not moved, whatever its drift was while it was found.
+const STOOD_SECS: f64 = 1_000.0;
 /// What a server's bucket is taken to hold if that was never seen.
 const BURST_UNKNOWN: f64 = 10.0;
 /// How far an estimate leans at most between two measurements, and at one piece of advice: down at once, up by and by.
@@ -69,6 +73,11 @@ impl Arc {
         }
     }
 
+    /// How long the first cruise of a learned start lasts; `None` = this is another one.
+    pub(super) fn check_secs(&self) -> Option<f64> {
+        self.is_unchecked().then(|| CHECK_SECS.max(15.0 / self.limit))
+    }
+
     /// Whether nothing has confirmed a remembered limit yet.
     pub(super) fn is_unchecked(&self) -> bool {
         self.recalled_state().unchecked
@@ -104,7 +113,7 @@ impl Arc {
         (self.step, self.hit, self.moved_from, self.best) = (self.limit, self.limit, self.limit, self.limit);
         (self.moved_at, self.best_at) = (now, now);
         self.burst = sound(burst, 1e6);
-        self.drift = sound(drift, 1.0);
+        self.drift = if sound(steady, 1e9) >= STOOD_SECS { 0.0 } else { sound(drift, 1.0) };
         if sound(block, 1e6) > 0.0 {
             (self.costly, self.block_secs, self.lockout, self.proven) = (5, sound(block, 1e6), lockout, proven);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::tests::{Driven, ORIGINAL, Server, bounds, events, play};
-use super::super::{ADAPTIVE_MIN_RATE, RateController as _, Signal};
+use super::super::{ADAPTIVE_MIN_RATE, Observation, Signal};
 use super::*;
 
 fn anything() -> impl Strategy<Value = f64> {
