@@ -153,11 +153,6 @@ impl Advisor {
         self.kind
     }
 
-    /// Proposals come from there from now on; what was learned stays.
-    pub fn set_kind(&mut self, kind: PriorKind) {
-        self.kind = kind;
-    }
-
     /// How many hosts it has learned of.
     pub fn len(&self) -> usize {
         self.hosts.len()
