@@ -184,6 +184,8 @@ impl Arc {
         }
         self.creep = 0;
         let hit = episode.hit;
+        // The check of a learned start moves the estimate: that is no drift of the limit.
+        let checks = self.is_unchecked();
         let estimate = taken.rate(blocked, self.lockout.then_some(self.limit), self.burst) * self.straighten();
         let good = taken.good();
         let before = self.limit;
@@ -219,7 +221,7 @@ impl Arc {
             self.valid = true;
             self.basis = (taken.accepted as f32, taken.elapsed as f32);
             let drift = (self.limit / before - 1.0).abs() / taken.elapsed.max(1.0);
-            self.drift += 0.3 * (drift - self.drift);
+            self.drift += if checks { 0.0 } else { 0.3 * (drift - self.drift) };
         }
         self.head = if self.burst > 0.0 { head.min(self.burst) } else { head.min(10.0) };
         match climb_from {
