@@ -335,6 +335,16 @@ impl Store {
         self.shared.push(transaction);
     }
 
+    /// The transaction that everything said so far is in, once it is handed over.
+    pub fn transaction(&self) -> u64 {
+        self.handed + u64::from(self.has_news())
+    }
+
+    /// Transactions that are on the medium, of those that this process handed over.
+    pub fn written(&self) -> u64 {
+        self.reading.transactions()
+    }
+
     /// Whether so much waits for the disk that nothing more should come.
     pub fn is_full(&self) -> bool {
         self.shared.waiting.load(Ordering::Acquire).saturating_add(self.bytes) >= BACKLOG_MAX

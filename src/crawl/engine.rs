@@ -13,6 +13,7 @@ mod dispatch;
 mod exclude;
 mod finish;
 mod focus;
+mod gather;
 mod intake;
 pub mod persist;
 mod publish;
@@ -151,6 +152,7 @@ pub struct Engine {
     scope: Scope,
     links: Arc<links::Rules>,
     traps: Traps,
+    gathering: gather::Gathering,
     /// Links are left out for want of room, and that was said.
     crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
@@ -220,6 +222,7 @@ impl Engine {
             scope: Scope::new(&config.crawl),
             links: Arc::new(link_rules(&config)),
             traps: Traps::default(),
+            gathering: gather::Gathering::default(),
             crowded: false,
             requests: Some(requests),
             reports,
@@ -277,6 +280,7 @@ impl Engine {
         loop {
             let now = self.tick();
             self.check_troubles();
+            self.go_on_gathering();
             self.grant(now);
             self.walk_queue();
             self.sweep(now);
@@ -337,7 +341,7 @@ impl Engine {
 
     /// How long the engine may sleep when nothing comes in.
     fn sleep_for(&mut self, now: Mono) -> Duration {
-        if self.walks() {
+        if self.walks() || self.gathers() {
             return Duration::ZERO;
         }
         let grants = match self.may_grant(now) {
@@ -360,6 +364,7 @@ impl Engine {
             && now >= self.local_rest
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
             && self.frontier.keeps_up()
+            && !self.gathering.is_full()
             && self.archive.as_ref().is_none_or(Archive::has_room)
             && (limit == 0 || self.sent < limit)
     }
@@ -368,7 +373,7 @@ impl Engine {
         let idle = self.controller.in_flight() == 0;
         match self.phase {
             Phase::Stopped | Phase::Finished => true,
-            Phase::Draining => idle,
+            Phase::Draining => idle && !self.still_gathers(),
             Phase::Running => {
                 let limit = self.config.crawl.max_requests;
                 let spent = limit > 0 && self.sent >= limit;
@@ -376,7 +381,8 @@ impl Engine {
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
                 let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
                 let journaled = self.journal.backlog() == 0 || !self.journal_lives;
-                idle && done && self.exclusions.is_empty() && kept && journaled && self.is_settled()
+                let ended = self.exclusions.is_empty() && self.gathering.urls() == 0;
+                idle && done && ended && kept && journaled && self.is_settled()
             }
         }
     }
@@ -392,6 +398,7 @@ impl Engine {
                 Report::Finished(finished) => self.finish_late(now, finished),
             }
         }
+        self.end_gathering();
         self.requeue_in_flight(now);
         self.end_walks();
         if self.phase == Phase::Running && self.frontier.pending() == 0 {

@@ -11,7 +11,6 @@ use crate::control::{HostId, Lane, RequestKind, Value, What, Who};
 use crate::crawl::address::{Authority, fingerprint, parse_url};
 use crate::crawl::frontier::Admission;
 use crate::crawl::job::Job;
-use crate::crawl::links::{Found, Link};
 use crate::crawl::scope::NewHost;
 use crate::crawl::traps::{Candidate, Parked, Suspicion, Verdict};
 use crate::store::UrlId;
@@ -19,13 +18,13 @@ use crate::store::load::HeldUrl;
 use crate::text::Clean;
 
 /// Sitemap indexes inside of sitemap indexes.
-const NESTING_MAX: u32 = 3;
+pub(super) const NESTING_MAX: u32 = 3;
 /// Lanes of hosts that one page leads to and that are told to the controller at once.
 const LANES_MAX: usize = 256;
 
 /// What a URL that was found would be.
 #[derive(Clone, Copy)]
-enum As {
+pub(super) enum As {
     /// A page, on one with this run.
     Page { depth: u32, run: u16 },
     /// A sitemap, so many indexes deep.
@@ -53,37 +52,6 @@ impl Engine {
         }
     }
 
-    /// Takes what the answer to `job` led to.
-    pub(super) fn discover(&mut self, host: HostId, job: &Job, found: Found) {
-        let Found { links, sitemaps, left_out, note, .. } = found;
-        if left_out > 0 && note.is_none() {
-            self.odd(host, &job.url, &format!("{left_out} links of the page are left out: it has too many"));
-        }
-        if let Some(note) = note {
-            self.odd(host, &job.url, &note);
-        }
-        let of_sitemap = job.kind() == RequestKind::Sitemap;
-        let depth = if of_sitemap { 1 } else { job.depth.saturating_add(1) };
-        let run = if of_sitemap { 0 } else { job.run };
-        let mut touched = Vec::new();
-        for Link { url, fingerprint } in links {
-            if self.scope.takes(&url)
-                && let Some(lane) = self.enter(&url, fingerprint, As::Page { depth, run }, Some(host))
-            {
-                self.touch(&mut touched, lane);
-            }
-        }
-        let depth = job.depth.saturating_add(1);
-        if !sitemaps.is_empty() && depth > NESTING_MAX {
-            self.odd(host, &job.url, &format!("sitemap indexes more than {NESTING_MAX} deep are not read"));
-        } else {
-            self.discover_sitemaps(sitemaps, depth, Some(host), &mut touched);
-        }
-        for (host, lane) in touched {
-            self.sync(host, lane);
-        }
-    }
-
     /// The sitemaps that the robots.txt of `authority` names, as written there.
     pub(super) fn take_sitemaps(&mut self, authority: &Authority, written: &[Box<str>]) {
         let Some(robots_url) = authority.robots_url() else { return };
@@ -97,31 +65,26 @@ impl Engine {
             })
         };
         let addresses = written.iter().filter_map(|text| absolute(text).ok());
-        let links = addresses.map(|address| Link { fingerprint: fingerprint(&address.url), url: address.url });
         let mut touched = Vec::new();
-        self.discover_sitemaps(links.collect(), 0, None, &mut touched);
+        for address in addresses {
+            let print = fingerprint(&address.url);
+            if let Some(lane) = self.enter(&address.url, print, As::Sitemap { depth: 0 }, None) {
+                self.touch(&mut touched, lane);
+            }
+        }
         for (host, lane) in touched {
             self.sync(host, lane);
         }
     }
 
-    /// A sitemap lies where the site says, on another host too; that each is read once ends every circle.
-    fn discover_sitemaps(
-        &mut self,
-        sitemaps: Vec<Link>,
-        depth: u32,
-        on: Option<HostId>,
-        touched: &mut Vec<(HostId, Lane)>,
-    ) {
-        for Link { url, fingerprint } in sitemaps {
-            if let Some(lane) = self.enter(&url, fingerprint, As::Sitemap { depth }, on) {
-                self.touch(touched, lane);
-            }
-        }
-    }
-
     /// A URL that was found on a page of `on` enters the frontier, if it is new.
-    fn enter(&mut self, url: &Url, fingerprint: u128, found: As, on: Option<HostId>) -> Option<(HostId, Lane)> {
+    pub(super) fn enter(
+        &mut self,
+        url: &Url,
+        fingerprint: u128,
+        found: As,
+        on: Option<HostId>,
+    ) -> Option<(HostId, Lane)> {
         if !self.frontier.has_room() {
             self.crowded();
             return None;
@@ -304,13 +267,13 @@ impl Engine {
         self.event(Who::System, None, What::System, Value::None, Value::None, &why, None);
     }
 
-    fn odd(&mut self, host: HostId, url: &str, why: &str) {
+    pub(super) fn odd(&mut self, host: HostId, url: &str, why: &str) {
         let url = Clean::new(url);
         self.event(Who::System, Some(host), What::Anomaly, Value::None, Value::None, why, Some(url.as_str()));
     }
 
     /// Notes a lane whose queue grew.
-    fn touch(&mut self, touched: &mut Vec<(HostId, Lane)>, lane: (HostId, Lane)) {
+    pub(super) fn touch(&mut self, touched: &mut Vec<(HostId, Lane)>, lane: (HostId, Lane)) {
         if touched.last() == Some(&lane) || touched.contains(&lane) {
             return;
         }

@@ -134,7 +134,7 @@ impl Engine {
     }
 
     fn urls_pending(&self) -> u64 {
-        let flying = self.in_flight.pages();
+        let flying = self.in_flight.pages() + self.gathering.urls();
         (self.frontier.pending() + self.traps.parked()) as u64 + flying
     }
 
