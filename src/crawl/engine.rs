@@ -18,6 +18,7 @@ mod intake;
 pub mod persist;
 mod publish;
 mod reload;
+mod sift;
 mod trouble;
 
 use std::sync::Arc;
@@ -153,6 +154,7 @@ pub struct Engine {
     links: Arc<links::Rules>,
     traps: Traps,
     gathering: gather::Gathering,
+    sifts: sift::Sifts,
     /// Links are left out for want of room, and that was said.
     crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
@@ -223,6 +225,7 @@ impl Engine {
             links: Arc::new(link_rules(&config)),
             traps: Traps::default(),
             gathering: gather::Gathering::default(),
+            sifts: sift::Sifts::default(),
             crowded: false,
             requests: Some(requests),
             reports,
@@ -283,6 +286,7 @@ impl Engine {
             self.go_on_gathering();
             self.grant(now);
             self.walk_queue();
+            self.go_on_sifting();
             self.sweep(now);
             self.write_down(now);
             self.publish(now);
@@ -341,7 +345,7 @@ impl Engine {
 
     /// How long the engine may sleep when nothing comes in.
     fn sleep_for(&mut self, now: Mono) -> Duration {
-        if self.walks() || self.gathers() {
+        if self.walks() || self.gathers() || self.sifts() {
             return Duration::ZERO;
         }
         let grants = match self.may_grant(now) {
@@ -382,6 +386,9 @@ impl Engine {
                 let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
                 let journaled = self.journal.backlog() == 0 || !self.journal_lives;
                 let ended = self.exclusions.is_empty() && self.gathering.urls() == 0;
+                if idle && done && ended && self.frontier.pending() == 0 && self.skips_held() {
+                    return false;
+                }
                 idle && done && ended && kept && journaled && self.is_settled()
             }
         }
@@ -400,10 +407,8 @@ impl Engine {
         }
         self.end_gathering();
         self.requeue_in_flight(now);
+        self.end_sifts();
         self.end_walks();
-        if self.phase == Phase::Running && self.frontier.pending() == 0 {
-            self.skip_parked();
-        }
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);
         if finished {
             self.phase = Phase::Finished;
