@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crawldeck::control::What;
+use crawldeck::control::{Value, What};
 use crawldeck::sim::SimRequest;
 use hyper::HeaderMap;
 use rustix::process::Signal;
@@ -152,8 +152,13 @@ fn row_31_case_78_without_descriptors_granting_rests_and_no_host_pays_for_it() {
     assert!(told.contains("finished: 300 of 300 done"), "{told}");
     let (events, damaged) = records::events(&scene.dir());
     assert_eq!(damaged, 0, "the journal is whole");
-    let of_hosts = |what: What| events.iter().filter(|event| event.what.known() == Some(what)).count();
-    assert_eq!((of_hosts(What::Hold), of_hosts(What::Rate), of_hosts(What::UrlFailed)), (0, 0, 0), "{told}");
+    let count = |what: What| events.iter().filter(|event| event.what.known() == Some(what)).count();
+    assert_eq!((count(What::Hold), count(What::UrlFailed)), (0, 0), "{told}");
+    let falls = events.iter().filter(|event| match (&event.before, &event.after) {
+        (Value::Number(before), Value::Number(after)) => event.what.known() == Some(What::Rate) && after < before,
+        _ => false,
+    });
+    assert_eq!(falls.count(), 0, "{told}");
     let rests = events.iter().any(|event| event.why.as_str().starts_with("granting rests: "));
     assert!(rests, "it is said: {told}");
 }

@@ -38,8 +38,8 @@ fn crawl(server: &LabServer, follow: Follow, hosts: &[&str], urls: &[&str]) -> C
     }
     let policy = crawl.policy("slow.test");
     (policy.original.rate, policy.original.capacity) = (0.001, 1.0);
+    // Its robots.txt takes the one token that it has.
     crawl.url("http://slow.test/1");
-    crawl.url("http://slow.test/2");
     crawl
 }
 
@@ -86,7 +86,7 @@ async fn case_56_89_thousands_that_are_held_back_are_let_go_to_the_last_after_a_
     let seen = pages_asked(&server);
     let growing: BTreeSet<&String> = seen.iter().filter(|path| path.starts_with("/a/")).collect();
     assert_eq!(growing.len(), GROWING - 1, "all, but what was excluded");
-    assert_eq!(ended.fates(), (GROWING as u64 + 1, 0, 1, 1));
+    assert_eq!(ended.fates(), (GROWING as u64, 0, 1, 1));
 }
 
 /// A calendar is fetched as far as its budget goes, in however many processes.
@@ -134,6 +134,7 @@ async fn case_16_the_bound_of_names_without_end_holds_over_a_restart() {
         let hosts: Vec<&str> = names.iter().map(String::as_str).chain(["trap.test"]).collect();
         let mut crawl = crawl(&server, Follow::Domain, &hosts, &[url]);
         crawl.config.crawl.respect_robots = false;
+        crawl.url("http://slow.test/2");
         crawl
     };
     let running = begun("http://trap.test/1").start();
@@ -160,12 +161,11 @@ async fn case_89_the_target_of_a_redirect_is_not_fetched_again_after_a_restart()
         _ => text("page"),
     });
     let running = crawl(&server, Follow::Host, &["a.test"], &["http://a.test/0"]).start();
-    // The page, its link through the redirect, and the first of the slow host.
-    running.totals_are("the redirect ended", |totals| totals.urls_done == 3 && totals.in_flight == 0).await;
+    running.totals_are("the redirect ended", |totals| totals.urls_done == 2 && totals.in_flight == 0).await;
     let mut again = crawl(&server, Follow::Host, &["a.test"], &["http://a.test/9"]);
     again.resume_in(stop(running).await);
     let running = again.start();
-    running.totals_are("all else is done", |totals| totals.urls_done == 5 && totals.in_flight == 0).await;
+    running.totals_are("all else is done", |totals| totals.urls_done == 4 && totals.in_flight == 0).await;
     running.ask(Request::Stop).await;
     let ended = running.end().await;
     let mut counts = BTreeMap::new();
@@ -192,11 +192,11 @@ async fn case_66_a_sitemap_of_fifty_thousand_urls_is_taken_whole() {
     // The page and the sitemap are asked for, and nothing after them.
     (policy.original.rate, policy.original.capacity) = (0.001, 3.0);
     let running = crawl.start();
-    let taken = |done: u64, pending: u64| done >= 3 && pending >= URLS;
+    let taken = |done: u64, pending: u64| done == 2 && pending == URLS + 1;
     running.totals_are("the sitemap is done", |totals| taken(totals.urls_done, totals.urls_pending)).await;
     let folder = stop(running).await;
     let loaded = resume(folder.path(), &Config::default()).expect("whole").expect("there");
-    assert_eq!(loaded.counts.done + loaded.pending(), URLS + 4);
+    assert_eq!((loaded.counts.done, loaded.pending()), (2, URLS + 1));
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn wanted_22_what_headers_told_of_a_limit_stands_after_a_restart() {
         crawl
     };
     let running = begun().start();
-    running.totals_are("one was asked", |totals| totals.urls_done == 2 && totals.in_flight == 0).await;
+    running.totals_are("one was asked", |totals| totals.urls_done == 1 && totals.in_flight == 0).await;
     let of_told = || server.arrivals().iter().filter(|arrival| arrival.host.starts_with("told.test")).count();
     let before = of_told();
     let folder = stop(running).await;
@@ -223,7 +223,7 @@ async fn wanted_22_what_headers_told_of_a_limit_stands_after_a_restart() {
     again.pages("free.test", 50);
     again.resume_in(folder);
     let running = again.start();
-    running.totals_are("the others are done", |totals| totals.urls_done == 52).await;
+    running.totals_are("the others are done", |totals| totals.urls_done == 51).await;
     assert_eq!(of_told(), before, "nothing more went there");
     drop(stop(running).await);
 }
@@ -242,7 +242,7 @@ async fn wanted_14_what_was_done_before_a_restart_can_be_undone_after_it() {
     running.host_is("slow.test", |view| view.state == HostState::Paused).await;
     // The halt was taken back already: it can be made again, then both are taken back.
     let answer = running.act(Command::Redo, &[]).await;
-    assert!(answer.text.as_str().contains("redone: halt"), "{answer:?}");
+    assert!(answer.text.as_str().contains("redone: crawl halted"), "{answer:?}");
     running.totals_are("halted", |totals| totals.halted).await;
     for what in ["halt", "pause"] {
         let answer = running.act(Command::Undo, &[]).await;
@@ -251,7 +251,7 @@ async fn wanted_14_what_was_done_before_a_restart_can_be_undone_after_it() {
     running.host_is("slow.test", |view| view.state != HostState::Paused).await;
     running.ask(Request::Stop).await;
     let ended = running.end().await;
-    assert_eq!(ended.events_of(What::Undo).len(), 3);
+    assert_eq!(ended.events_of(What::Undo).len(), 1, "of the pause; the halt has words of its own");
 }
 
 /// A name that nobody knows: no answer ever came.
