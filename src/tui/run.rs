@@ -261,6 +261,7 @@ struct Ui<D: Device> {
     interrupted: Arc<AtomicBool>,
     /// The terminal may show something else than was drawn.
     stale: Arc<AtomicBool>,
+    /// The last frame; a little late counts as on time ([`Mono::beat`]).
     drawn_at: Option<Mono>,
     /// Something changed since the last frame.
     dirty: bool,
@@ -547,7 +548,7 @@ impl<D: Device> Ui<D> {
         }
         let scene = Scene { model: &self.model, keymap: &self.keymap, theme: &self.theme, now };
         self.screen.draw(self.model.size, |buffer| view::draw(&scene, buffer))?;
-        self.drawn_at = Some(now);
+        self.drawn_at = Some(self.drawn_at.map_or(now, |last| last.beat(self.frame, now)));
         (self.dirty, self.urgent) = (false, false);
         Ok(())
     }

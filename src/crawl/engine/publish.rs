@@ -186,7 +186,7 @@ impl Engine {
     }
 
     fn snapshot(&mut self, now: Mono) -> Snapshot {
-        self.published = now;
+        self.published = self.published.beat(self.frame, now);
         self.first_snapshot = false;
         let changed = self.controller.take_changed(ROWS_MAX);
         let rows = changed.into_iter().filter_map(|host| {

@@ -42,6 +42,23 @@ fn frames_come_at_their_rate_and_at_once_after_a_key() {
 }
 
 #[test]
+fn wanted_18_at_5_000_events_a_second_four_frames_a_second_are_drawn() {
+    let (mut ui, memory, _engine, clock) = ui(4);
+    let began = clock.now();
+    let (mut heard, mut frames) = (0_u32, 0);
+    while clock.now().since(began) < Duration::from_secs(60) {
+        // The thread wakes a little late, each time otherwise.
+        clock.advance(ui.wait().min(Duration::from_millis(1)) + Duration::from_micros(u64::from(heard % 7) * 31));
+        let mut snapshot = sample::snapshot();
+        snapshot.log.truncate(5);
+        ui.take(Message::Snapshot(Arc::new(snapshot)));
+        heard += 1;
+        frames += u32::from(drawn(&mut ui, &memory));
+    }
+    assert!((240..=241).contains(&frames), "{frames} frames in a minute, {heard} snapshots");
+}
+
+#[test]
 fn nothing_new_writes_nothing() {
     let (mut ui, memory, _engine, clock) = ui(4);
     // Nothing was heard of the engine yet, so not even a clock moves.
