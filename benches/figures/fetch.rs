@@ -72,7 +72,7 @@ fn a_second(frames: &[Instant], server: &Server) -> f64 {
     let arrivals = server.arrivals();
     let pages: Vec<_> = arrivals.iter().filter(|arrival| arrival.page.is_some()).collect();
     let span = pages[0].at..=pages[pages.len() - 1].at;
-    let within: Vec<_> = frames.iter().filter(|at| span.contains(at)).collect();
+    let within: Vec<_> = frames.iter().filter(|at| span.contains(*at)).collect();
     let [first, .., last] = within.as_slice() else { return 0.0 };
     (within.len() - 1) as f64 / last.duration_since(**first).as_secs_f64()
 }

@@ -237,9 +237,9 @@ impl Frontier {
         admission
     }
 
-    /// Takes back that a URL is known: it was admitted just now, and did not enter.
-    pub fn forget(&mut self, fingerprint: u128) {
-        self.seen.remove(&folded(fingerprint));
+    /// Whether a URL is known.
+    pub fn is_known(&self, fingerprint: u128) -> bool {
+        self.seen.contains(&folded(fingerprint))
     }
 
     /// Fingerprints that are known.

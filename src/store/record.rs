@@ -360,3 +360,37 @@ impl<'a> Iterator for Records<'a> {
         Some(record)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_traps_and_redirects_leave_is_read_as_it_was_written() {
+        let held = HeldRecord { id: UrlId(300), trap: u64::MAX - 1 };
+        let signs = [
+            SignRecord::Shape(7),
+            SignRecord::Bare(u128::MAX - 2),
+            SignRecord::Meter { key: 9, count: u32::MAX, pages: 200 },
+        ];
+        let mut payload = Vec::new();
+        push_held(&mut payload, held);
+        push_known(&mut payload, 5);
+        signs.iter().for_each(|sign| push_sign(&mut payload, *sign));
+        // As it was written once, with the URL behind.
+        payload.extend_from_slice(&[HELD_WITH_URL, 1]);
+        payload.extend_from_slice(&2_u64.to_le_bytes());
+        payload.extend_from_slice(&[0, 3, 1, b'u']);
+        push_back(&mut payload, UrlId(1));
+        let read: Vec<_> = Records::new(&payload).map(|record| record.expect("readable")).collect();
+        let mut expected = vec![Record::Held(held), Record::Known(5)];
+        expected.extend(signs.map(Record::Sign));
+        expected.push(Record::Held(HeldRecord { id: UrlId(1), trap: 2 }));
+        expected.push(Record::Back(UrlId(1)));
+        assert_eq!(read, expected);
+        for cut in 0..payload.len() {
+            let read: Vec<_> = Records::new(&payload[..cut]).filter_map(Result::ok).collect();
+            assert!(read.len() < expected.len() && expected.starts_with(&read), "cut at {cut}: {read:?}");
+        }
+    }
+}

@@ -89,31 +89,26 @@ impl Engine {
             return None;
         }
         self.crowded = false;
-        match self.frontier.admit(fingerprint) {
-            Admission::New => {}
-            Admission::Known => return None,
-            Admission::Full => {
-                self.skip(UrlId::NONE, None, url.as_str(), "too many URLs are known");
-                return None;
-            }
-        }
         // The configuration may have changed since the page was asked for.
-        if self.excluded_by(url).is_some() {
-            self.frontier.forget(fingerprint);
+        if self.frontier.is_known(fingerprint) || self.excluded_by(url).is_some() {
             return None;
         }
         let plain = |now| match found {
             As::Page { depth, .. } => Job { depth, ..Job::page(url, now) },
             As::Sitemap { depth } => Job::sitemap(url, depth, now),
         };
-        let Some(host) = self.found_host(url, on) else {
-            if self.hosts.has_room() {
-                // Its domain has too many hosts: it is left out, and takes no room at all.
-                self.frontier.forget(fingerprint);
-            } else {
-                let id = self.frontier.enter(fingerprint, None, &plain(self.now));
-                self.skip(id, None, url.as_str(), "too many hosts");
-            }
+        let host = self.found_host(url, on);
+        if host.is_none() && self.hosts.has_room() {
+            // Its domain has too many hosts: it is left out, and takes no room at all.
+            return None;
+        }
+        if self.frontier.admit(fingerprint) == Admission::Full {
+            self.skip(UrlId::NONE, None, url.as_str(), "too many URLs are known");
+            return None;
+        }
+        let Some(host) = host else {
+            let id = self.frontier.enter(fingerprint, None, &plain(self.now));
+            self.skip(id, None, url.as_str(), "too many hosts");
             return None;
         };
         if self.is_spent(host) {

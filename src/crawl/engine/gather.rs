@@ -144,6 +144,10 @@ impl Engine {
                 };
                 self.gathering.budget -= 1;
                 self.gathering.links = self.gathering.links.saturating_sub(1);
+                // Most links of most pages: nothing else need be asked about them.
+                if self.frontier.is_known(fingerprint) {
+                    continue;
+                }
                 // A sitemap lies where the site says, on another host too; that each is read once ends every circle.
                 let wanted = matches!(found, As::Sitemap { .. }) || self.scope.takes(&url);
                 if wanted && let Some(lane) = self.enter(&url, fingerprint, found, Some(lead.host)) {
