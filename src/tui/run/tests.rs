@@ -1,9 +1,13 @@
+use std::sync::mpsc::sync_channel;
+
 use super::*;
 use crate::clock::{ManualClock, Wall};
 use crate::config::Glyphs;
+use crate::text::Clean;
 use crate::tui::key::Key;
 use crate::tui::sample;
 use crate::tui::terminal::tests::Memory;
+use crate::tui::theme::Surroundings;
 
 /// A screen in memory, with its engine's end of the queue.
 fn ui(room: usize) -> (Ui<Memory>, Memory, mpsc::Receiver<Request>, Arc<ManualClock>) {
