@@ -34,7 +34,7 @@ use super::input::InputStream;
 use super::links;
 use super::robots::Robots;
 use super::scope::Scope;
-use super::throughput::Throughput;
+use super::throughput::{QueueWatch, Throughput};
 use super::traps::Traps;
 use super::worker::{Crew, Desk, REPORTS_MAX, Report};
 use crate::archive::{Archive, ArchiveHealth};
@@ -169,6 +169,7 @@ pub struct Engine {
     sent: u64,
     bad_lines: u64,
     throughput: Throughput,
+    queue_watch: QueueWatch,
     timeline: Bins,
     persisted: persist::Persisted,
     looks: Looks,
@@ -238,6 +239,7 @@ impl Engine {
             sent: 0,
             bad_lines: 0,
             throughput: Throughput::default(),
+            queue_watch: QueueWatch::default(),
             timeline: Bins::default(),
             persisted: persist::Persisted::new(now),
             looks,
@@ -301,8 +303,9 @@ impl Engine {
             if alarm.is_elapsed() || wake < alarm.deadline() {
                 alarm.as_mut().reset(wake);
             }
-            if std::mem::take(&mut more) {
-                // Whoever is about to report does so first: a turn for many costs hardly more than a turn for one.
+            if std::mem::take(&mut more) || self.is_in_the_middle() {
+                // Whoever is about to report does so first: a turn for many costs hardly more than a turn for one. And
+                // what is done in steps is nobody's whole time.
                 tokio::task::yield_now().await;
             }
             tokio::select! {
@@ -345,7 +348,7 @@ impl Engine {
 
     /// How long the engine may sleep when nothing comes in.
     fn sleep_for(&mut self, now: Mono) -> Duration {
-        if self.walks() || self.gathers() || self.sifts() {
+        if self.is_in_the_middle() {
             return Duration::ZERO;
         }
         let grants = match self.may_grant(now) {
@@ -358,6 +361,11 @@ impl Engine {
             wake = wake.min(self.published.after(self.frame));
         }
         wake.since(now)
+    }
+
+    /// Whether something that is done in steps has steps left.
+    fn is_in_the_middle(&self) -> bool {
+        self.walks() || self.gathers() || self.sifts()
     }
 
     /// Whether requests may go out at all.

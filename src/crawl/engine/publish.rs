@@ -223,7 +223,10 @@ impl Engine {
         let outlook = self.controller.outlook();
         // While inputs come in, and when all is over, there is nothing to foresee.
         let moves = matches!(self.phase, Phase::Running | Phase::Draining) && self.local_rest <= now;
-        let tells_eta = moves && self.inputs.is_none();
+        // Where links are followed the queue may still grow.
+        let grows = self.scope.follows() || self.config.crawl.sitemaps;
+        let shrinks = self.queue_watch.shrinks(now, self.urls_pending()) || !grows;
+        let tells_eta = moves && self.inputs.is_none() && shrinks;
         Totals {
             phase: self.phase,
             counts: self.controller.counts(),
