@@ -506,7 +506,8 @@ impl Frontier {
         self.pending
     }
 
-    /// Whether more may come in, while `parked` URLs are held back.
+    /// Whether more may come in, while `parked` URLs are held back. Those take no room from inputs, which would wait for
+    /// the operator for ever.
     pub fn has_room(&self, parked: usize) -> bool {
         self.pending.saturating_add(parked) < PENDING_MAX
     }
