@@ -23,7 +23,7 @@ use crate::support::records;
 const PAGES: usize = 31;
 
 fn is_too_large(number: usize) -> bool {
-    number % 3 == 0
+    number.is_multiple_of(3)
 }
 
 fn site() -> Behaviour {

@@ -49,16 +49,15 @@ fn row_42_a_panic_of_the_screen_gives_the_terminal_back_and_the_crawl_goes_on() 
     let scene = scene("continue");
     let panics = [("CRAWLDECK_TEST_SCREEN_PANICS_AT", "50")];
     let mut pty = Pty::start_as(scene.path(), &scene.run(), &panics, Tie::Controlling, (80, 24));
-    pty.see("hosts 1");
-    until("an end of the screen", || (!threads(pty.pid).iter().any(|name| name == "ui")).then_some(()));
     assert_eq!(pty.end(), 0);
     assert_eq!(scene.assert_journal_complete(), URLS, "every URL was fetched without a screen");
     let events = scene.events();
     assert!(events.iter().any(|(_, why)| why.contains("terminal gone: headless")), "{events:?}");
     let text = String::from_utf8_lossy(pty.bytes()).into_owned();
-    for restored in ["\x1b[?1049l", "\x1b[?25h"] {
-        assert!(text.contains(restored), "{restored:?} is missing");
+    for seen in ["\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"] {
+        assert!(text.contains(seen), "{seen:?} is missing: the screen came, and went");
     }
+    assert!(after_screen(pty.bytes()).is_some_and(|told| told.contains("done 400")), "the summary follows it: {text}");
 }
 
 #[test]
