@@ -61,6 +61,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["child", "memory", kind] => return memory::child(kind),
+        ["child", "demo", dir, memory] => return prior::child(dir, memory),
         ["child", "site"] => return follow::child(),
         ["child", "bare", rest @ ..] => return fetch::child(rest),
         ["child", "store", rest @ ..] => return store::part(rest),

@@ -9,6 +9,9 @@ use crate::control::Mono;
 /// Answers on which an estimate has to rest so that a failed probe cannot lower it.
 pub(super) const ENOUGH: f64 = 30.0;
 
+/// A learned start is confirmed by a probe that was refused below so many times its rate.
+const CONFIRMED: f64 = 2.0;
+
 /// From the first refusal to the first answer after it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Episode {
@@ -205,6 +208,9 @@ impl Arc {
             }
         } else {
             match episode.phase {
+                // The check of a learned start met the limit about where it was: what its bucket held in the beginning is
+                // too uncertain to measure by, so that the next one does.
+                Phase::Probe if checks && hit < CONFIRMED * before => self.settle(now, before, self.samples),
                 Phase::Probe | Phase::Ceiling => climb_from = self.learn_probe(now, episode, estimate, taken),
                 Phase::Climb | Phase::Slow => climb_from = self.learn_climb(now, episode, estimate, taken),
                 Phase::Cruise | Phase::Recover if episode.creeping => {
