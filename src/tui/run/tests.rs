@@ -1,9 +1,13 @@
+use std::sync::mpsc::sync_channel;
+
 use super::*;
 use crate::clock::{ManualClock, Wall};
 use crate::config::Glyphs;
+use crate::text::Clean;
 use crate::tui::key::Key;
 use crate::tui::sample;
 use crate::tui::terminal::tests::Memory;
+use crate::tui::theme::Surroundings;
 
 /// A screen in memory, with its engine's end of the queue.
 fn ui(room: usize) -> (Ui<Memory>, Memory, mpsc::Receiver<Request>, Arc<ManualClock>) {
@@ -42,6 +46,23 @@ fn frames_come_at_their_rate_and_at_once_after_a_key() {
 }
 
 #[test]
+fn wanted_18_at_5_000_events_a_second_four_frames_a_second_are_drawn() {
+    let (mut ui, memory, _engine, clock) = ui(4);
+    let began = clock.now();
+    let (mut heard, mut frames) = (0_u32, 0);
+    while clock.now().since(began) < Duration::from_secs(60) {
+        // The thread wakes a little late, each time otherwise.
+        clock.advance(ui.wait().min(Duration::from_millis(1)) + Duration::from_micros(u64::from(heard % 7) * 31));
+        let mut snapshot = sample::snapshot();
+        snapshot.log.truncate(5);
+        ui.take(Message::Snapshot(Arc::new(snapshot)));
+        heard += 1;
+        frames += u32::from(drawn(&mut ui, &memory));
+    }
+    assert!((240..=241).contains(&frames), "{frames} frames in a minute, {heard} snapshots");
+}
+
+#[test]
 fn nothing_new_writes_nothing() {
     let (mut ui, memory, _engine, clock) = ui(4);
     // Nothing was heard of the engine yet, so not even a clock moves.
@@ -59,6 +80,19 @@ fn waits_are_never_zero_once_drawn() {
     assert!(ui.wait() > Duration::from_millis(200) && ui.wait() <= Duration::from_millis(251));
     clock.advance(Duration::from_millis(251));
     assert!(ui.wait() > Duration::ZERO);
+    assert!(drawn(&mut ui, &memory));
+}
+
+#[test]
+fn case_114_started_in_the_background_it_waits_for_the_foreground() {
+    let (mut ui, memory, _engine, _clock) = ui(4);
+    memory.state.lock().expect("lock").background = true;
+    (ui.suspended, ui.resuming, ui.drawn_at) = (true, true, None);
+    ui.return_to_foreground();
+    assert!(!drawn(&mut ui, &memory));
+    assert_eq!(ui.wait(), SECOND, "and does not spin");
+    memory.state.lock().expect("lock").background = false;
+    ui.return_to_foreground();
     assert!(drawn(&mut ui, &memory));
 }
 
