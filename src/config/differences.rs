@@ -313,7 +313,7 @@ mod tests {
             "crawl.max_depth 0 to 2",
             "politeness.rate 2 to 0.5",
             "politeness.shape token-bucket to leaky-bucket",
-            "controller.kind halving to static",
+            "controller.kind adaptive to static",
             "politeness.global_rate 0 to 3",
             "(controller.prior)",
             "(controller.memory)",
