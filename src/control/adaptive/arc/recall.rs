@@ -34,8 +34,6 @@ const AIM_TIMES: f64 = 2.0;
 const AIM_SHARE: f64 = 0.97;
 /// A host that was not asked for so long begins at what is expected.
 const AWAY_SECS: f64 = 3_600.0;
-/// A remembered limit that was kept to for so long without a refusal counts as measured again.
-const BORNE_SECS: f64 = 600.0;
 
 /// What a prior proposed.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -193,8 +191,7 @@ impl Arc {
 
     /// What is worth remembering.
     pub(super) fn remember(&self, now: Mono) -> Option<Measured> {
-        let unchecked = self.is_unchecked() && now.secs_since(self.began_at) < BORNE_SECS;
-        if !self.known || !self.valid || unchecked || self.measure.is_fresh() {
+        if !self.known || !self.valid || self.is_unchecked() || self.measure.is_fresh() {
             return None;
         }
         Some(Measured {
