@@ -30,8 +30,8 @@
 //! | a lockout met in a row cuts 3 %, 6 %, 12 %; steps 3 to 8 blocks apart, by age; T = 0.4 age, drift 3 % | 0.946, 10 (the same) | 0.999, 6; 0.965, 6; 0.881, 37; in 2 of 8 |
 //!
 //! Tracking alone, in a sketch of k: without a budget 0.93 at 47 an hour, staying at the estimate with a spent one
-//! 0.90 at 40, slower the less is left 0.88 at 36. What
-//! costs most among random servers: lockouts under a limit that moves, small windows that wander.
+//! 0.90 at 40, slower the less is left 0.88 at 36. What costs most among random servers: lockouts under a limit that
+//! moves, small windows that wander.
 //!
 //! The files: `motion` (what time brings: cruise, probe, climb, creep, track), `measure` (the mark, the count, the
 //! server's bucket as we imagine it), `episode` (a refusal and what it taught), `overload` (latency, errors, timeouts), `explain` (the number in words).
