@@ -149,6 +149,8 @@ impl Config {
         found.of("politeness.global_rate", &self.settings.global_rate, &read.settings.global_rate, limit);
         found.plain("controller.min_rate", &self.settings.min_rate, &read.settings.min_rate);
         found.plain("controller.cold_start", &self.settings.cold_start, &read.settings.cold_start);
+        found
+            .of("controller.group_by", &self.settings.group_by, &read.settings.group_by, |one| one.as_str().to_owned());
         let (old, new) = (&self.settings.backoff, &read.settings.backoff);
         found.duration("backoff.base", &old.base, &new.base);
         found.duration("backoff.max", &old.max, &new.max);

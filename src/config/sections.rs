@@ -17,7 +17,7 @@ use super::nearest::nearest;
 use super::raw::{Section, wrong_type};
 use super::{Config, Follow, Glyphs, NetworkConfig, OnHangup, OutputConfig, Outside, ThemeCheck, UiConfig};
 use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
-use crate::control::{ControllerKind, Settings, Shape};
+use crate::control::{ControllerKind, GroupBy, Settings, Shape};
 
 /// Fetches in flight, all hosts together.
 pub const CONCURRENCY_RANGE: RangeInclusive<u32> = 1..=65_536;
@@ -42,6 +42,10 @@ pub(super) const KINDS: [(&str, Word<ControllerKind>); 3] = [
     ("halving", Word::Is(ControllerKind::Halving)),
     ("static", Word::Is(ControllerKind::Static)),
 ];
+
+/// What hosts can be grouped by, by name.
+const GROUPS: [(&str, Word<GroupBy>); 3] =
+    [("host", Word::Is(GroupBy::Host)), ("domain", Word::Is(GroupBy::Domain)), ("ip", Word::Is(GroupBy::Ip))];
 
 /// The shapes by name.
 pub(super) const SHAPES: [(&str, Word<Shape>); 3] = [
@@ -102,8 +106,7 @@ pub(super) fn controller(section: Option<Section<'_>>, config: &mut Config) {
         "" => Ok(()),
         _ => Err("keeping what was learned across runs comes with the learned prior; write \"\"".to_owned()),
     });
-    let no_groups = Word::NotYet("is not there yet: every host has its own bucket; write \"host\"");
-    section.read("group_by", word(&[("host", Word::Is(())), ("domain", no_groups), ("ip", no_groups)]));
+    section.set("group_by", &mut config.settings.group_by, word(&GROUPS));
     section.finish();
 }
 

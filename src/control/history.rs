@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Hold, HostId, OperatorSettings};
+use super::{GroupId, Hold, HostId, OperatorSettings};
 
 /// Acts that can be taken back.
 pub(super) const ACTS_MAX: usize = 100;
@@ -25,8 +25,10 @@ pub(super) enum Change {
     Woken {
         /// Which host.
         host: HostId,
-        /// The hold as it was.
-        hold: Hold,
+        /// The hold as it was, if it had one.
+        hold: Option<Hold>,
+        /// That of its group.
+        group: Option<(GroupId, Hold)>,
     },
     /// The halt of the whole crawl; the value after the act.
     Halted(bool),

@@ -13,6 +13,7 @@ mod dispatch;
 mod exclude;
 mod finish;
 mod focus;
+mod grouping;
 mod intake;
 pub mod persist;
 mod publish;
@@ -151,6 +152,8 @@ pub struct Engine {
     scope: Scope,
     links: Arc<links::Rules>,
     traps: Traps,
+    /// Hosts whose addresses are looked up, because hosts of one address share a bucket.
+    placing: grouping::Placing,
     /// Links are left out for want of room, and that was said.
     crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
@@ -220,6 +223,7 @@ impl Engine {
             scope: Scope::new(&config.crawl),
             links: Arc::new(link_rules(&config)),
             traps: Traps::default(),
+            placing: grouping::Placing::default(),
             crowded: false,
             requests: Some(requests),
             reports,
@@ -314,6 +318,7 @@ impl Engine {
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
                 read = next_read(&mut self.frontier) => self.take_read(read),
+                Some(found) = self.placing.next(), if self.placing.looks() => self.take_placed(found),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
                 lives = changed(&mut store_health) => if !lives { store_health = None },
                 () = archive_news(&mut kept) => {}
