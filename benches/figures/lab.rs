@@ -20,7 +20,7 @@ use crate::table::Table;
 const PAGES: u32 = 61;
 /// Runs of which the median is told: ours, and a peer's.
 const RUNS: usize = 5;
-const PEER_RUNS: usize = 3;
+const PEER_RUNS: usize = 1;
 /// A peer is stopped after so long.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// A request that is under way when the refusal is given does not disobey it.
@@ -85,7 +85,8 @@ pub(crate) fn measure(table: &mut Table) {
     }
     for peer in PEERS {
         for (name, refusal, told) in COLUMNS {
-            let runs: Vec<Ran> = (0..PEER_RUNS).filter_map(|run| play(&peer, &lab(refusal, told, run as u64))).collect();
+            let runs: Vec<Ran> =
+                (0..PEER_RUNS).filter_map(|run| play(&peer, &lab(refusal, told, run as u64))).collect();
             if let Some(ran) = Ran::median(runs) {
                 table.add(format!("the same, {name}, {}", peer.name), ran.to_string(), "–");
             }
@@ -153,7 +154,10 @@ const PEERS: [Peer; 6] = [
     Peer { name: "wget2, defaults", program: Program::OnPath("wget2", &["-q", "-r", "-l", "0", "--delete-after"]) },
     Peer { name: "Scrapy, library defaults", program: Program::Python(include_str!("peers/scrapy_defaults.py")) },
     Peer { name: "Scrapy, AutoThrottle", program: Program::Python(include_str!("peers/scrapy_autothrottle.py")) },
-    Peer { name: "Crawlee, ThrottlingRequestManager or defaults", program: Program::Python(include_str!("peers/crawlee.py")) },
+    Peer {
+        name: "Crawlee, ThrottlingRequestManager or defaults",
+        program: Program::Python(include_str!("peers/crawlee.py")),
+    },
 ];
 
 /// Lets a peer crawl; `None` if it is not there.

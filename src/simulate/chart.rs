@@ -60,11 +60,21 @@ fn draw(out: &mut String, panel: &Panel<'_>, top: usize) {
     let x = |bin: usize| LEFT + bin * (WIDTH - LEFT - RIGHT) / bins;
     let y = |rate: f64| bottom - ((rate / highest.max(1e-9)).min(1.0) * (bottom - top) as f64).round() as usize;
     let words = format!("goodput {:.2}, {:.0} refusals an hour", report.goodput, report.refused_per_hour);
-    let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"{}\"><tspan font-weight=\"bold\">{}</tspan>  {words}</text>", top - 8, panel.name);
+    let _ = writeln!(
+        out,
+        "<text x=\"{LEFT}\" y=\"{}\"><tspan font-weight=\"bold\">{}</tspan>  {words}</text>",
+        top - 8,
+        panel.name
+    );
     let (right, middle) = (WIDTH - RIGHT, (highest / HEADROOM).round());
     for rate in [0.0, middle] {
         let at = y(rate);
-        let _ = writeln!(out, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" opacity=\"0.7\">{rate:.0}/s</text>", LEFT - 6, at + 4);
+        let _ = writeln!(
+            out,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" opacity=\"0.7\">{rate:.0}/s</text>",
+            LEFT - 6,
+            at + 4
+        );
         let _ = writeln!(out, "<path d=\"M{LEFT} {at}H{right}\" stroke=\"#3b414d\"/>");
     }
     let mut area = format!("M{LEFT} {bottom}");
@@ -73,12 +83,24 @@ fn draw(out: &mut String, panel: &Panel<'_>, top: usize) {
         let _ = write!(area, "L{} {}", x(bin), y(sent(bin)));
         let _ = write!(line, "{}{} {}", if bin == 0 { 'M' } else { 'L' }, x(bin), y(limit(bin)));
     }
-    let _ = writeln!(out, "<path d=\"{area}L{} {bottom}Z\" fill=\"#3f94d4\" fill-opacity=\"0.55\" stroke=\"#56b4e9\"/>", x(bins - 1));
-    let _ = writeln!(out, "<path d=\"{line}\" fill=\"none\" stroke=\"#e6c200\" stroke-width=\"1.6\" stroke-dasharray=\"5 3\"/>");
+    let _ = writeln!(
+        out,
+        "<path d=\"{area}L{} {bottom}Z\" fill=\"#3f94d4\" fill-opacity=\"0.55\" stroke=\"#56b4e9\"/>",
+        x(bins - 1)
+    );
+    let _ = writeln!(
+        out,
+        "<path d=\"{line}\" fill=\"none\" stroke=\"#e6c200\" stroke-width=\"1.6\" stroke-dasharray=\"5 3\"/>"
+    );
     // A mark a minute in which it was refused, the fainter the fewer.
     for bin in (0..bins).filter(|bin| refused(*bin) > 0) {
         let strength = (refused(bin) as f64 / 4.0).clamp(0.35, 1.0);
-        let _ = writeln!(out, "<path d=\"M{} {}v9\" stroke=\"#e06c5a\" stroke-width=\"2\" opacity=\"{strength:.2}\"/>", x(bin), bottom + 3);
+        let _ = writeln!(
+            out,
+            "<path d=\"M{} {}v9\" stroke=\"#e06c5a\" stroke-width=\"2\" opacity=\"{strength:.2}\"/>",
+            x(bin),
+            bottom + 3
+        );
     }
 }
 
@@ -101,7 +123,9 @@ mod tests {
     /// What a controller is worth on one server: goodput, less for refusals, less for a ban.
     fn score(seen: &Seen) -> f64 {
         let report = &seen.report;
-        report.goodput.clamp(0.0, 1.0) - 0.1 * (1.0 + report.refused_per_hour).log10() - 0.25 * f64::from(u8::from(report.bans > 0))
+        report.goodput.clamp(0.0, 1.0)
+            - 0.1 * (1.0 + report.refused_per_hour).log10()
+            - 0.25 * f64::from(u8::from(report.bans > 0))
     }
 
     /// The README's picture is drawn from runs of the simulator, and compared; set `CRAWLDECK_WRITE_PICTURES` to write

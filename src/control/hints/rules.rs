@@ -47,7 +47,11 @@ fn answer(controller: &mut Controller, now: Mono, grant: &Grant, status: u16, re
 fn rule_01_the_server_s_own_wait_stands_over_all_then_the_draft_then_vendors_and_the_strictest_policy_counts() {
     let both = read(&[("RateLimit", "\"a\";r=3;t=30"), ("X-RateLimit-Remaining", "50"), ("X-RateLimit-Reset", "10")]);
     assert_eq!(both.map(|hint| (hint.remaining, hint.reset)), Some((3.0, 30.0)));
-    let vendor = read(&[("X-RateLimit-Remaining", "50"), ("X-RateLimit-Reset", "10"), ("X-Shopify-Shop-Api-Call-Limit", "1/40")]);
+    let vendor = read(&[
+        ("X-RateLimit-Remaining", "50"),
+        ("X-RateLimit-Reset", "10"),
+        ("X-Shopify-Shop-Api-Call-Limit", "1/40"),
+    ]);
     assert_eq!(vendor.map(|hint| (hint.remaining, hint.reset)), Some((50.0, 10.0)));
     let policies = read(&[("RateLimit-Policy", "\"a\";q=100;w=60, \"b\";q=10;w=60"), ("RateLimit", "\"a\";r=50;t=30")]);
     assert_eq!(policies.and_then(|hint| hint.policy), Some(10.0 / 60.0));
@@ -62,8 +66,11 @@ fn rule_01_the_server_s_own_wait_stands_over_all_then_the_draft_then_vendors_and
 
 #[test]
 fn rule_02_numbers_are_plain_and_dates_are_measured_against_the_answer_s_own() {
-    let remaining = |text: &str| read(&[("x-ratelimit-remaining", text), ("x-ratelimit-reset", "10")]).map(|hint| hint.remaining);
-    for (text, expected) in [("7", Some(7.0)), (" 7.5 ", Some(7.5)), ("-1", None), ("NaN", None), ("1e3", None), ("0x10", None)] {
+    let remaining =
+        |text: &str| read(&[("x-ratelimit-remaining", text), ("x-ratelimit-reset", "10")]).map(|hint| hint.remaining);
+    for (text, expected) in
+        [("7", Some(7.0)), (" 7.5 ", Some(7.5)), ("-1", None), ("NaN", None), ("1e3", None), ("0x10", None)]
+    {
         assert_eq!(remaining(text), expected, "{text}");
     }
     assert_eq!(remaining("1000000001"), None, "more than 1e9 is no count");
@@ -74,7 +81,8 @@ fn rule_02_numbers_are_plain_and_dates_are_measured_against_the_answer_s_own() {
 
 #[test]
 fn rule_03_a_reset_is_an_epoch_in_seconds_or_milliseconds_or_a_distance_by_its_size() {
-    let reset = |text: &str| read(&[("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", text)]).map(|hint| hint.reset);
+    let reset =
+        |text: &str| read(&[("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", text)]).map(|hint| hint.reset);
     assert_eq!((reset("60"), reset("1700000060"), reset("1700000060000")), (Some(60.0), Some(60.0), Some(60.0)));
     let after = [("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "1700000060"), ("x-ratelimit-reset-after", "5")];
     assert_eq!(read(&after).map(|hint| hint.reset), Some(5.0), "`reset-after` is always a distance, and nearer");
@@ -161,7 +169,8 @@ fn rule_10_a_bucket_id_merges_the_endpoints_that_name_it() {
     for lane in 1..=3 {
         controller.set_queue(Mono::ZERO, host, Lane(lane), LaneQueue { ready: 1_000, ..LaneQueue::EMPTY });
     }
-    let headers = |bucket| [("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset-After", "30"), ("X-RateLimit-Bucket", bucket)];
+    let headers =
+        |bucket| [("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset-After", "30"), ("X-RateLimit-Bucket", bucket)];
     let (one, two) = (read(&headers("abcd")).expect("a hint"), read(&headers("efgh")).expect("a hint"));
     assert_ne!(one.bucket, two.bucket);
     controller.next(at(1.0)).expect("tokens");

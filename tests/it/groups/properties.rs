@@ -70,7 +70,7 @@ proptest! {
         world.group_all("g");
         let mut turn = 0;
         let mut told = Vec::new();
-        let mut outside = vec![false; 6];
+        let mut outside = [false; 6];
         let mut inside = Vec::new();
         for (millis, host, act) in acts {
             let before = world.seen.len();

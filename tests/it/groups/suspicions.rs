@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crawldeck::control::{ConcernKind, ControllerKind, HostId, Mono, Origin, What};
-use crawldeck::sim::{Latency, Limit, ServerModel, ServerSpec, SimRequest};
+use crawldeck::sim::{Latency, Limit, ServerModel, ServerSpec, SimRequest, Site};
 
 use super::world::{World, settings, status};
 
@@ -11,7 +11,15 @@ const KIN: Origin = Origin { domain: 7, peer: 9, bucket: 0 };
 
 fn model(rate: f64) -> ServerModel {
     let latency = Latency { median: Duration::from_millis(50), sigma: 0.0 };
-    ServerModel::new(ServerSpec { limit: Limit::Bucket { rate, burst: 4.0 }, latency, ..ServerSpec::default() }, 3)
+    ServerModel::new(
+        ServerSpec {
+            limit: Limit::Bucket { rate, burst: 4.0 },
+            latency,
+            site: Site::of_pages(1),
+            ..ServerSpec::default()
+        },
+        3,
+    )
 }
 
 fn suspected(world: &World, host: u32) -> bool {
@@ -37,10 +45,10 @@ fn hosts_of_one_server_that_share_its_limit_are_reported_with_the_advice_to_grou
         let mut world = two(kind, [KIN; 2]);
         // A window: once it is used up, whoever asks is refused. (Of a plain bucket one's wait relieves the other.)
         let limit = Limit::Window { count: 120, per: Duration::from_secs(60), phase: Duration::ZERO };
-        let mut shared = ServerModel::new(ServerSpec { limit, ..ServerSpec::default() }, 3);
+        let mut shared = ServerModel::new(ServerSpec { limit, site: Site::of_pages(1), ..ServerSpec::default() }, 3);
         let mut first = None;
         for minute in 0..240 {
-            world.run(60.0, |now, _| status(shared.respond(now, &SimRequest::get("/")).status));
+            world.run(60.0, |now, _| status(shared.respond(now, &SimRequest::get("/p/0")).status));
             if !told(&world).is_empty() && first.is_none() {
                 first = Some(minute);
             }
@@ -62,7 +70,8 @@ fn independent_hosts_of_one_domain_are_not_reported() {
     for kind in [ControllerKind::Halving, ControllerKind::Adaptive] {
         let mut world = two(kind, [KIN; 2]);
         let mut own = [model(1.3), model(3.1)];
-        world.run(6.0 * 3_600.0, |now, host| status(own[host.0 as usize].respond(now, &SimRequest::get("/")).status));
+        world
+            .run(6.0 * 3_600.0, |now, host| status(own[host.0 as usize].respond(now, &SimRequest::get("/p/0")).status));
         assert_eq!(told(&world), [], "{kind:?}");
     }
 }
@@ -71,7 +80,7 @@ fn independent_hosts_of_one_domain_are_not_reported() {
 fn twins_in_step_on_different_servers_are_not_reported() {
     let mut world = two(ControllerKind::Halving, [KIN, Origin { domain: 8, peer: 10, bucket: 0 }]);
     let mut own = [model(2.0), model(2.0)];
-    world.run(3_600.0, |now, host| status(own[host.0 as usize].respond(now, &SimRequest::get("/")).status));
+    world.run(3_600.0, |now, host| status(own[host.0 as usize].respond(now, &SimRequest::get("/p/0")).status));
     assert_eq!(told(&world), []);
 }
 
