@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -79,9 +80,13 @@ impl Job {
 /// What has no dashboard gets one, too: a session of its own, and with it the same share of the processor.
 pub(crate) struct Terminal {
     child: Box<dyn portable_pty::Child + Send + Sync>,
-    keys: Box<dyn Write + Send>,
-    _master: Box<dyn portable_pty::MasterPty + Send>,
+    /// Both ends of ours: keys, and what keeps the terminal there.
+    ours: Option<(Box<dyn Write + Send>, Box<dyn portable_pty::MasterPty + Send>)>,
+    frames: Arc<Mutex<Vec<Instant>>>,
 }
+
+/// What a frame begins with (synchronised output).
+const FRAME: &[u8] = b"\x1b[?2026h";
 
 impl Terminal {
     pub(crate) fn start(program: &str, arguments: &[String], folder: &Path) -> Self {
@@ -96,16 +101,39 @@ impl Terminal {
         drop(pty.slave);
         let mut screen = pty.master.try_clone_reader().expect("a reader");
         // Somebody reads; ends with the pty.
+        let frames = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&frames);
         std::thread::spawn(move || {
-            let mut bytes = [0; 65_536];
-            while screen.read(&mut bytes).is_ok_and(|count| count > 0) {}
+            let (mut bytes, mut held) = ([0; 65_536], Vec::new());
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                held.extend_from_slice(&bytes[..count]);
+                let begun = held.windows(FRAME.len()).filter(|window| *window == FRAME).count();
+                seen.lock().expect("no panic").extend(std::iter::repeat_n(Instant::now(), begun));
+                held.drain(..held.len().saturating_sub(FRAME.len() - 1));
+                if Arc::strong_count(&seen) == 1 {
+                    return;
+                }
+            }
         });
         let keys = pty.master.take_writer().expect("a writer");
-        Self { child, keys, _master: pty.master }
+        Self { child, ours: Some((keys, pty.master)), frames }
+    }
+
+    /// When its frames came, as its reader saw them; goes on after its end.
+    pub(crate) fn frames(&self) -> Arc<Mutex<Vec<Instant>>> {
+        Arc::clone(&self.frames)
     }
 
     pub(crate) fn press(&mut self, key: &str) {
-        self.keys.write_all(key.as_bytes()).and_then(|()| self.keys.flush()).expect("the terminal is open");
+        let (keys, _) = self.ours.as_mut().expect("the terminal is open");
+        keys.write_all(key.as_bytes()).and_then(|()| keys.flush()).expect("the terminal is open");
+    }
+
+    /// The terminal vanishes; its reader goes with the next frame. Nothing of what [`Terminal::frames`] gave may be
+    /// left.
+    pub(crate) fn hang_up(&mut self) {
+        self.ours = None;
+        self.frames = Arc::default();
     }
 
     /// Waits for its end.

@@ -35,8 +35,8 @@ pub(crate) fn measure(table: &mut Table) {
         format!("{:.2} s", seen.first.as_secs_f64()),
         "≤ 5 s",
     );
-    table.add("the same: whole picture", format!("{:.2} s", seen.whole.as_secs_f64()), "≤ 5 s");
-    table.add("the same: processor time up to then", format!("{:.2} s", seen.cpu.as_secs_f64()), "≤ 5 s");
+    table.add("the same: whole picture", format!("{:.2} s", seen.whole.as_secs_f64()), "printed");
+    table.add("the same: processor time up to then", format!("{:.2} s", seen.cpu.as_secs_f64()), "printed");
     table.add("the same: peak resident memory", format!("{:.0} MB", seen.peak as f64 / 1e6), "≤ 200 MB");
 }
 

@@ -58,6 +58,16 @@ impl Mono {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// Where the period begins in which something is done at `now` that was last done in the one from `self` on.
+    ///
+    /// A little late counts as on time, so that lateness does not add up: what is done every 250 ms stays at four
+    /// times a second. Early, or more than a whole period late, the count begins anew at `now`.
+    #[must_use]
+    pub fn beat(self, period: Duration, now: Self) -> Self {
+        let since = now.since(self);
+        if since >= period && since < period.saturating_mul(2) { self.after(period) } else { now }
+    }
+
     /// Seconds since `earlier`; zero if `earlier` is later.
     pub fn secs_since(self, earlier: Self) -> f64 {
         self.0.saturating_sub(earlier.0) as f64 / 1e9
@@ -73,6 +83,16 @@ fn secs_to_nanos(secs: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lateness_does_not_add_up_and_is_not_caught_up() {
+        let period = Duration::from_millis(250);
+        let at = |millis: u64| Mono::ZERO.after(Duration::from_millis(millis));
+        assert_eq!(at(1000).beat(period, at(1256)), at(1250), "late");
+        assert_eq!(at(1000).beat(period, at(1100)), at(1100), "early: a key");
+        assert_eq!(at(1000).beat(period, at(1500)), at(1500), "one was left out");
+        assert_eq!(Mono::NEVER.beat(Duration::MAX / 2, Mono::NEVER), Mono::NEVER);
+    }
 
     #[test]
     fn arithmetic_saturates() {

@@ -4,7 +4,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 
 use super::theme::{Meaning, Theme};
 use crate::text::Clean;
@@ -48,8 +48,16 @@ impl<'a> Brush<'a> {
 
     /// Writes words of our own; gives the column after them.
     pub fn text(&mut self, x: u16, y: u16, text: &str, meaning: Meaning) -> u16 {
+        self.write(x, y, text, self.theme.style(meaning))
+    }
+
+    /// Writes a part of a picture: as [`Brush::text`], but never with colours swapped, or its empty part would look full.
+    pub fn ink(&mut self, x: u16, y: u16, picture: &str, meaning: Meaning) -> u16 {
+        self.write(x, y, picture, self.theme.style(meaning).remove_modifier(Modifier::REVERSED))
+    }
+
+    fn write(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
         debug_assert_eq!(Clean::new(text).as_str(), text, "foreign text must be made clean first");
-        let style = self.theme.style(meaning);
         if x >= self.area.width || y >= self.area.height {
             return x;
         }

@@ -189,7 +189,7 @@ impl Engine {
     }
 
     fn snapshot(&mut self, now: Mono) -> Snapshot {
-        self.published = now;
+        self.published = self.published.beat(self.frame, now);
         self.first_snapshot = false;
         // What others do changes what a host shares with them: the one that is looked at says so.
         if let Some(host) = self.recently.looked_at().filter(|host| self.controller.group_of(*host).is_some()) {

@@ -1,9 +1,13 @@
+use std::sync::mpsc::sync_channel;
+
 use super::*;
 use crate::clock::{ManualClock, Wall};
 use crate::config::Glyphs;
+use crate::text::Clean;
 use crate::tui::key::Key;
 use crate::tui::sample;
 use crate::tui::terminal::tests::Memory;
+use crate::tui::theme::Surroundings;
 
 /// A screen in memory, with its engine's end of the queue.
 fn ui(room: usize) -> (Ui<Memory>, Memory, mpsc::Receiver<Request>, Arc<ManualClock>) {
@@ -39,6 +43,23 @@ fn frames_come_at_their_rate_and_at_once_after_a_key() {
     assert!(drawn(&mut ui, &memory));
     ui.take(key("?"));
     assert!(drawn(&mut ui, &memory), "a key is answered at once");
+}
+
+#[test]
+fn wanted_18_at_5_000_events_a_second_four_frames_a_second_are_drawn() {
+    let (mut ui, memory, _engine, clock) = ui(4);
+    let began = clock.now();
+    let (mut heard, mut frames) = (0_u32, 0);
+    while clock.now().since(began) < Duration::from_secs(60) {
+        // The thread wakes a little late, each time otherwise.
+        clock.advance(ui.wait().min(Duration::from_millis(1)) + Duration::from_micros(u64::from(heard % 7) * 31));
+        let mut snapshot = sample::snapshot();
+        snapshot.log.truncate(5);
+        ui.take(Message::Snapshot(Arc::new(snapshot)));
+        heard += 1;
+        frames += u32::from(drawn(&mut ui, &memory));
+    }
+    assert!((240..=241).contains(&frames), "{frames} frames in a minute, {heard} snapshots");
 }
 
 #[test]

@@ -162,6 +162,7 @@ fn draw_row(brush: &mut Brush<'_>, y: u16, row: &HostRow, columns: Columns, cont
     pen.meaning = meaning;
     pen.left(view.state.as_str(), columns.state, 1);
     pen.meaning = Meaning::Bar;
+    let bucket = pen.x..pen.x + columns.bucket;
     if columns.bucket > 0 {
         let share = ratio(view.tokens_at(context.now), view.effective.capacity);
         pen.left(&bars::bar(share, columns.bucket, glyphs), columns.bucket, 0);
@@ -193,7 +194,10 @@ fn draw_row(brush: &mut Brush<'_>, y: u16, row: &HostRow, columns: Columns, cont
     pen.meaning = if meaning == Meaning::Run { Meaning::Dim } else { meaning };
     pen.left(&words, columns.why, 0);
     if selected {
-        pen.brush.style_row(y, Meaning::Selected);
+        // Not the bucket: where colours are swapped, its empty part would look full.
+        let after = pen.brush.width().saturating_sub(bucket.end);
+        pen.brush.part(0, y, bucket.start, 1).style_row(0, Meaning::Selected);
+        pen.brush.part(bucket.end, y, after, 1).style_row(0, Meaning::Selected);
     }
 }
 
@@ -275,6 +279,22 @@ mod tests {
         let context = Context { top: 5_000, cursor: None, marks: &marks, now: sample::NOW, wall: Wall(0) };
         let drawn = draw(&mut Brush::new(&mut buffer, area, &theme), &rows, Columns::fit(160), &context);
         assert_eq!((drawn, rows.asked.get()), (40, 40));
+    }
+
+    #[test]
+    fn the_bucket_of_the_selected_host_is_no_negative_of_the_others() {
+        let area = Rect::new(0, 0, 80, 1);
+        let (mut buffer, theme, marks) = (Buffer::empty(area), Theme::plain(&UNICODE), HashSet::new());
+        let rows = Counting { row: sample::row(0, "www.astr.test"), asked: Cell::new(0) };
+        let cursor = Some(rows.row.view.id);
+        let context = Context { top: 0, cursor, marks: &marks, now: sample::NOW, wall: Wall(0) };
+        let columns = Columns::fit(80);
+        draw(&mut Brush::new(&mut buffer, area, &theme), &rows, columns, &context);
+        let swapped = |x: u16| buffer[(x, 0)].modifier.contains(ratatui::style::Modifier::REVERSED);
+        let bucket = LEAD + columns.host + 1 + columns.state + 1;
+        let end = bucket + columns.bucket;
+        assert_eq!((buffer[(bucket, 0)].symbol(), buffer[(end - 1, 0)].symbol()), ("▕", "▏"));
+        assert!((0..80).all(|x| swapped(x) != (bucket..end).contains(&x)));
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl Picture<'_> {
     fn row(&self, brush: &mut Brush<'_>, y: u16, window: &Window, cells: &[String], meaning: Meaning) {
         let divider = brush.theme().glyphs.divider;
         brush.text(LEFT - 1, y, divider, Meaning::Rule);
-        brush.text(LEFT, y, &cells.concat(), meaning);
+        brush.ink(LEFT, y, &cells.concat(), meaning);
         let right = LEFT.saturating_add(u16::try_from(window.cells).unwrap_or(u16::MAX));
         brush.text(right, y, divider, Meaning::Rule);
         let cursor = usize::try_from(self.cursor(window)).ok();

@@ -2,6 +2,7 @@
 
 use super::closely::closely;
 use super::*;
+use crate::config::THEMES;
 use crate::tui::model::{Part, Screen};
 use crate::tui::view::dump;
 use crate::tui::{key::Key, update};
@@ -94,6 +95,27 @@ fn no_screen_needs_its_colours() {
             }
         }
     }
+}
+
+/// In some themes what is angry has its colours swapped: words, not the pictures of it.
+#[test]
+fn no_row_of_dots_is_a_negative_of_the_others() {
+    let mut seen = 0;
+    for name in THEMES {
+        for (screen, model) in screens((80, 24)) {
+            let buffer = buffer(&model, &theme(name, Glyphs::Unicode), (80, 24));
+            for y in 0..24 {
+                let dots = (0..80)
+                    .filter_map(|x| buffer.cell((x, y)))
+                    .filter(|cell| cell.symbol().chars().all(|letter| ('\u{2800}'..='\u{28ff}').contains(&letter)));
+                let dots: Vec<_> = dots.collect();
+                let swapped = dots.iter().filter(|cell| cell.modifier.contains(Modifier::REVERSED)).count();
+                assert!(swapped <= 1, "{name}, {screen}, row {y}: only the cursor swaps colours");
+                seen += dots.len();
+            }
+        }
+    }
+    assert!(seen > 1_000, "{seen} cells of dots");
 }
 
 #[test]
