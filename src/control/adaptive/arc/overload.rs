@@ -10,6 +10,9 @@ const NINE: usize = 9;
 /// Medians in a row above the threshold that mean a queue.
 const BAD_RUN: u8 = 16;
 
+/// Answers after which a queue that we made is gone at half the rate.
+const DRAIN_ANSWERS: u8 = 24;
+
 /// Silence lowers the rate to this at most, tokens per second: at a request each deadline it says nothing more.
 const SILENT_FLOOR: f64 = 0.1;
 
@@ -64,6 +67,10 @@ impl Queueing {
             if !slow || self.drain_left == 0 {
                 self.drain_until = now;
             }
+            if slow && self.drain_left == 0 {
+                // Half the rate did not help: it is not our queue, and what is usual there has changed.
+                self.base += (median - self.base) / 2.0;
+            }
             self.bad = 0;
             return None;
         }
@@ -82,9 +89,10 @@ impl Queueing {
         }
         self.bad = 0;
         self.limited = true;
-        self.drain_until = now.after_secs(20.0);
-        self.drain_left = 24;
-        Some(f64::from(self.bad_answers) / now.secs_since(self.bad_since).max(1e-3))
+        let completed = f64::from(self.bad_answers) / now.secs_since(self.bad_since).max(1e-3);
+        self.drain_left = DRAIN_ANSWERS;
+        self.drain_until = now.after_secs((2.0 * f64::from(DRAIN_ANSWERS) / completed.max(1e-3)).max(20.0));
+        Some(completed)
     }
 }
 
@@ -108,7 +116,8 @@ impl Arc {
     pub(super) fn on_served(&mut self, now: Mono, observation: &Observation) {
         let failed = observation.signal == Signal::ServerError;
         self.on_error(now, failed);
-        if failed || !observation.latency.is_finite() || observation.latency < 0.0 {
+        // Errors and pages that are not there come faster than what is asked for.
+        if observation.signal != Signal::Success || !observation.latency.is_finite() || observation.latency < 0.0 {
             return;
         }
         let Some(completed) = self.queueing.on_answer(now, observation.latency) else { return };
