@@ -153,10 +153,11 @@ impl<D: Device> Ui<D> {
 
     /// How long there is nothing to do.
     fn wait(&self) -> Duration {
-        let Some(drawn_at) = self.drawn_at else { return Duration::ZERO };
+        // First: started in the background nothing was drawn yet, and nothing will be.
         if self.suspended {
             return SECOND;
         }
+        let Some(drawn_at) = self.drawn_at else { return Duration::ZERO };
         let pause = if self.dirty { self.frame } else { SECOND };
         // A millisecond more, so that the frame is due when the wait is over.
         drawn_at.after(pause).since(self.clock.now()) + Duration::from_millis(1)
