@@ -156,7 +156,7 @@ const PEERS: [Peer; 6] = [
     Peer { name: "Scrapy, AutoThrottle", program: Program::Python(include_str!("peers/scrapy_autothrottle.py")) },
     Peer {
         name: "Crawlee, ThrottlingRequestManager or defaults",
-        program: Program::Python(include_str!("peers/crawlee.py")),
+        program: Program::Python(include_str!("peers/crawlee_throttling.py")),
     },
 ];
 
