@@ -48,6 +48,7 @@ pub use controller::{Controller, Grant, Judgement};
 pub use decision::{Decision, Value, What, Who};
 pub use group::{GroupId, SavedGroup};
 pub use hints::Hint;
+pub use history::SavedHistory;
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, GroupBy, Original, Policy, Settings, Shape};
 pub use reconfigure::Placement;

@@ -8,7 +8,7 @@ use super::command::{BUDGET_MAX, CAPACITY_RANGE, RATE_RANGE};
 use super::history::{Act, Change};
 use super::hold::Holding;
 use super::{
-    Command, CommandResult, Controller, GroupId, Hold, HostId, HostState, Lifetime, Mono, OperatorSettings, Original,
+    Command, CommandResult, Controller, Hold, HostId, HostState, Lifetime, Mono, OperatorSettings, Original,
     Override, OverrideSpec, Pause, Settings, SkipReason, Value, WakeEven, What, Who,
 };
 
@@ -202,7 +202,7 @@ impl Controller {
                     self.replan_members(now, id);
                 }
                 self.retarget(now, host);
-                return Ok(Change::Woken { host, hold, group: shared_hold.map(|hold| (id, hold)) });
+                return Ok(Change::Woken { host, hold, group: shared_hold });
             }
             Command::Halt | Command::GoOn | Command::Undo | Command::Redo => return Err(SkipReason::Already),
         };
@@ -331,7 +331,7 @@ impl Controller {
                 }
                 Change::Woken { host, hold, group } => match self.rehold(now, host, hold, group, direction) {
                     true => {
-                        let until = hold.iter().chain(group.iter().map(|(_, hold)| hold)).map(|hold| hold.until).max();
+                        let until = hold.iter().chain(&group).map(|hold| hold.until).max();
                         let left = Value::Number(until.map_or(0.0, |until| until.secs_since(now)));
                         self.decide(now, Who::Operator, Some(host), what, Value::None, left, &*why);
                         changed += 1;
@@ -362,7 +362,7 @@ impl Controller {
         now: Mono,
         host: HostId,
         hold: Option<Hold>,
-        group: Option<(GroupId, Hold)>,
+        group: Option<Hold>,
         direction: Direction,
     ) -> bool {
         let again = |holding: &mut Holding, hold: Hold| match direction {
@@ -371,7 +371,8 @@ impl Controller {
         };
         let Some(hot) = self.heat(now, host) else { return false };
         let mut done = hold.is_some_and(|hold| again(&mut hot.holding, hold));
-        if let Some((id, hold)) = group {
+        let id = self.slots[host.0 as usize].group;
+        if let Some(hold) = group {
             let shared = self.groups.get_mut(id).and_then(|group| group.hot.as_deref_mut());
             if shared.is_some_and(|shared| again(&mut shared.holding, hold)) {
                 done = true;

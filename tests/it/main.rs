@@ -9,6 +9,7 @@ mod archive;
 mod cli;
 mod control_properties;
 mod crash;
+mod crash_links;
 mod crawl;
 mod demo_servers;
 mod disk_trouble;

@@ -307,7 +307,7 @@ impl Arc {
         let small = self.burst > 0.0 && self.burst < SMALL && hit < 1.3 * before;
         if self.samples >= ENOUGH && (small || surplus + 0.5 >= room.min(held)) {
             // What a cruise leaves may run over unseen where a bucket is small: part of the way to where it was met.
-            let part = if small { 0.25 * (hit - before) } else { 0.4 * self.error() * before };
+            let part = if small { 0.25 * (hit - before).max(0.0) } else { 0.4 * self.error() * before };
             let samples = self.samples.max(taken.accepted);
             self.settle(now, estimate.max(before + part), samples);
             return None;

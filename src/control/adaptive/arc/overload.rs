@@ -10,9 +10,6 @@ const NINE: usize = 9;
 /// Medians in a row above the threshold that mean a queue.
 const BAD_RUN: u8 = 16;
 
-/// Answers after which a queue that we made is gone at half the rate.
-const DRAIN_ANSWERS: u8 = 24;
-
 /// Silence lowers the rate to this at most, tokens per second: at a request each deadline it says nothing more.
 const SILENT_FLOOR: f64 = 0.1;
 
@@ -67,10 +64,6 @@ impl Queueing {
             if !slow || self.drain_left == 0 {
                 self.drain_until = now;
             }
-            if slow && self.drain_left == 0 {
-                // Half the rate did not help: it is not our queue, and what is usual there has changed.
-                self.base += (median - self.base) / 2.0;
-            }
             self.bad = 0;
             return None;
         }
@@ -89,10 +82,9 @@ impl Queueing {
         }
         self.bad = 0;
         self.limited = true;
-        let completed = f64::from(self.bad_answers) / now.secs_since(self.bad_since).max(1e-3);
-        self.drain_left = DRAIN_ANSWERS;
-        self.drain_until = now.after_secs((2.0 * f64::from(DRAIN_ANSWERS) / completed.max(1e-3)).max(20.0));
-        Some(completed)
+        self.drain_until = now.after_secs(20.0);
+        self.drain_left = 24;
+        Some(f64::from(self.bad_answers) / now.secs_since(self.bad_since).max(1e-3))
     }
 }
 

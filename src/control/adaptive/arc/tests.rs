@@ -241,23 +241,3 @@ fn fast_errors_do_not_make_what_is_asked_for_look_slow() {
     (0..500).for_each(|_| answer(&mut arc, Signal::Success, 0.4));
     assert_eq!(arc.target(Mono::from_secs_f64(60.0)), ORIGINAL);
 }
-
-/// A server that takes longer from now on, at any rate, is not left alone for ever.
-#[test]
-fn answers_that_stay_slow_at_half_the_rate_are_the_new_usual() {
-    let mut driven = Driven::new();
-    let step = |driven: &mut Driven, latency: f64| {
-        driven.now += 1.0 / driven.arc.target(driven.mono()).rate;
-        driven.arc.on_send(driven.mono(), &bounds(0));
-        let sent = driven.now;
-        driven.arc.on_outcome(Mono::from_secs_f64(sent + latency), &bounds(0), &seen(Signal::Success, sent, latency));
-    };
-    (0..200).for_each(|_| step(&mut driven, 0.1));
-    let mut least = f64::INFINITY;
-    for _ in 0..6_000 {
-        step(&mut driven, 0.9);
-        least = least.min(driven.arc.target(driven.mono()).rate);
-    }
-    assert!(least < ORIGINAL.rate / 1.5, "it took it for a queue: {least}");
-    assert!(driven.arc.target(driven.mono()).rate > 0.8 * ORIGINAL.rate, "{:?}", driven.arc.explain(driven.mono()));
-}
