@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::ConfigErrors;
-use super::check::{Word, boolean, duration, number, text, whole, word};
+use super::check::{boolean, duration, number, text, whole, word};
 use super::error::Report;
 use super::load::{parse_document, read_text};
 use super::raw::Section;
@@ -102,9 +102,9 @@ fn server(mut section: Section<'_>, ids: &mut BTreeSet<String>) -> Option<SimSer
         spec.retry_after = if tells { RetryAfter::UntilFree } else { RetryAfter::Never };
     }
     let headers = [
-        ("none", Word::Is(HintHeaders::None)),
-        ("ratelimit", Word::Is(HintHeaders::RateLimit)),
-        ("x-ratelimit", Word::Is(HintHeaders::XRateLimit)),
+        ("none", HintHeaders::None),
+        ("ratelimit", HintHeaders::RateLimit),
+        ("x-ratelimit", HintHeaders::XRateLimit),
     ];
     section.set("headers", &mut spec.headers, word(&headers));
     section.set("lockout", &mut spec.lockout, duration(DURATIONS_OR_NONE));
@@ -120,9 +120,9 @@ fn server(mut section: Section<'_>, ids: &mut BTreeSet<String>) -> Option<SimSer
 
 fn limit(mut section: Section<'_>, spec: &mut ServerSpec) {
     let kinds = [
-        ("bucket", Word::Is(LimitKind::Bucket)),
-        ("window", Word::Is(LimitKind::Window)),
-        ("none", Word::Is(LimitKind::None)),
+        ("bucket", LimitKind::Bucket),
+        ("window", LimitKind::Window),
+        ("none", LimitKind::None),
     ];
     match needed(&mut section, "kind", word(&kinds), "\"bucket\" or \"window\" or \"none\"") {
         Some(LimitKind::Bucket) => {
@@ -149,10 +149,10 @@ fn limit(mut section: Section<'_>, spec: &mut ServerSpec) {
 
 fn shape(mut section: Section<'_>, spec: &mut ServerSpec) {
     let kinds = [
-        ("constant", Word::Is(ShapeKind::Constant)),
-        ("sine", Word::Is(ShapeKind::Sine)),
-        ("steps", Word::Is(ShapeKind::Steps)),
-        ("noise", Word::Is(ShapeKind::Noise)),
+        ("constant", ShapeKind::Constant),
+        ("sine", ShapeKind::Sine),
+        ("steps", ShapeKind::Steps),
+        ("noise", ShapeKind::Noise),
     ];
     let words = "\"constant\" or \"sine\" or \"steps\" or \"noise\"";
     let Some(kind) = needed(&mut section, "kind", word(&kinds), words) else { return };

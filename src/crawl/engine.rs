@@ -14,6 +14,7 @@ mod exclude;
 mod finish;
 mod focus;
 mod gather;
+mod grouping;
 mod intake;
 pub mod persist;
 mod publish;
@@ -155,6 +156,8 @@ pub struct Engine {
     scope: Scope,
     links: Arc<links::Rules>,
     traps: Traps,
+    /// Hosts whose addresses are looked up, because hosts of one address share a bucket.
+    placing: grouping::Placing,
     gathering: gather::Gathering,
     sifts: sift::Sifts,
     /// Links are left out for want of room, and that was said.
@@ -229,6 +232,7 @@ impl Engine {
             scope: Scope::new(&config.crawl),
             links: Arc::new(link_rules(&config)),
             traps: Traps::default(),
+            placing: grouping::Placing::default(),
             gathering: gather::Gathering::default(),
             sifts: sift::Sifts::default(),
             crowded: false,
@@ -331,6 +335,7 @@ impl Engine {
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
                 read = next_read(&mut self.frontier) => self.take_read(read),
+                Some(found) = self.placing.next(), if self.placing.looks() => self.take_placed(found),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
                 lives = changed(&mut store_health) => if !lives { store_health = None },
                 () = archive_news(&mut kept) => {}

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::address::{HostKey, host_key, host_text};
 use crate::config::{Config, EndpointRule};
-use crate::control::{HostId, Lane, Placement, PolicyId};
+use crate::control::{HostId, Lane, Mono, Placement, PolicyId};
 use crate::text::Clean;
 
 /// Hosts that one crawl may know; URLs of further ones are skipped, and said so.
@@ -25,6 +25,10 @@ pub struct HostName {
     pub requests: u64,
     /// URLs over http and over https were seen: two authorities behind one bucket.
     schemes: [bool; 2],
+    /// Which group it belongs to was found out, as far as that can be.
+    pub(super) placed: bool,
+    /// When a connection led to another address than the one it was grouped by.
+    pub(super) moved: Mono,
 }
 
 /// All hosts of the crawl.
@@ -89,7 +93,14 @@ impl Hosts {
         }
         let rule = config.rule_for(key.as_str()).and_then(|rule| u16::try_from(rule).ok());
         let host = add(policy_of(rule));
-        self.names.push(HostName { name: Clean::from(&key), rule, requests: 0, schemes: [false; 2] });
+        self.names.push(HostName {
+            name: Clean::from(&key),
+            rule,
+            requests: 0,
+            schemes: [false; 2],
+            placed: false,
+            moved: Mono::ZERO,
+        });
         self.by_key.insert(key, host);
         Some(host)
     }
@@ -98,7 +109,14 @@ impl Hosts {
     pub fn restore(&mut self, key: &str, schemes: [bool; 2], config: &Config, add: impl FnOnce(PolicyId) -> HostId) {
         let rule = config.rule_for(key).and_then(|rule| u16::try_from(rule).ok());
         let host = add(policy_of(rule));
-        self.names.push(HostName { name: Clean::new(key), rule, requests: 0, schemes });
+        self.names.push(HostName {
+            name: Clean::new(key),
+            rule,
+            requests: 0,
+            schemes,
+            placed: false,
+            moved: Mono::ZERO,
+        });
         self.by_key.insert(HostKey::persisted(key), host);
     }
 

@@ -104,6 +104,7 @@ impl Engine {
         if self.hosts.len() > known {
             self.frontier.add_host(&host_text(url));
             self.recall(host);
+            self.group_new(host, url);
         }
         Some(host)
     }

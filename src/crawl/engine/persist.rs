@@ -27,6 +27,8 @@ pub const NOTES_STATE: &str = "notes";
 const HISTORY_STATE: &str = "history";
 /// What the names of hosts begin with that are in scope because an input redirected to them.
 const GIVEN: &str = "given ";
+/// What the names of groups begin with, whose hosts share a bucket.
+pub(super) const GROUP: &str = "group ";
 /// The newest notes that are kept; all stand in the journal.
 pub const NOTES_MAX: usize = 1_000;
 
@@ -91,6 +93,7 @@ impl Engine {
             self.hosts.restore(key, *schemes, &self.config, |policy| controller.add_host(policy));
         }
         self.controller.all_resumed(now);
+        self.restore_groups(now, &loaded);
         for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
             let name = self.hosts.name(host);
             let Some(value) = loaded.state(StateKind::Host, name.as_str()) else { continue };
@@ -99,12 +102,15 @@ impl Engine {
                     if let Some(host) = self.hosts.get_mut(host) {
                         host.requests = saved.sent();
                     }
+                    let group = saved.group().map(str::to_owned);
                     self.controller.restore(now, host, saved);
+                    self.rejoin(now, host, group.as_deref());
                 }
                 // Whole by its checksum: another version's. The host begins anew, and slowly.
                 Err(error) => tracing::error!(host = %name, %error, "the saved state of a host cannot be used"),
             }
         }
+        self.group_restored();
         for ((kind, key), value) in &loaded.states {
             if *kind == StateKind::Robots && !self.robots.restore(now, key, value) {
                 tracing::warn!(authority = %Clean::new(&**key), "a saved robots.txt cannot be used");
@@ -254,6 +260,7 @@ impl Engine {
         self.persisted.committed = now;
         let run = self.run_changed().then(|| self.run_state());
         let hosts = self.controller.take_unsaved(usize::MAX);
+        let groups = self.controller.take_unsaved_groups();
         let robots = self.robots.take_unsaved();
         let signs = self.traps.take_unsaved();
         let history = self.controller.take_unsaved_history();
@@ -262,6 +269,9 @@ impl Engine {
         for host in hosts {
             let Some(saved) = self.controller.saved(host) else { continue };
             put(store, StateKind::Host, self.hosts.name(host).as_str(), &saved);
+        }
+        for (name, saved) in groups {
+            put(store, StateKind::Crawl, &format!("{GROUP}{name}"), &saved);
         }
         for authority in robots {
             if let Some(saved) = self.robots.saved(&authority) {
@@ -358,7 +368,7 @@ impl Engine {
 }
 
 /// A URL of the host of this key.
-fn url_of_host(key: &str) -> Option<url::Url> {
+pub(super) fn url_of_host(key: &str) -> Option<url::Url> {
     let urls = ["http", "https"].iter().filter_map(|scheme| url::Url::parse(&format!("{scheme}://{key}/")).ok());
     // A port that is the one scheme's default belongs to the other.
     urls.into_iter().find(|url| *host_text(url) == *key)

@@ -91,3 +91,16 @@ async fn without_the_setting_no_cookie_is_kept() {
     }
     assert!(!server.requests()[1].to_ascii_lowercase().contains("cookie"));
 }
+
+#[tokio::test]
+async fn a_redirect_s_hints_are_not_taken() {
+    let hints = "X-RateLimit-Remaining: 3\r\nX-RateLimit-Reset: 10\r\n";
+    let moved = response("302 Found", &format!("Location: /else\r\n{hints}"), "");
+    let server = RawServer::start(vec![answer(moved), answer(response("200 OK", hints, "page"))]).await;
+    let fetcher = fetcher(&network());
+    let reply = get(&fetcher, server.url("/").as_str()).await;
+    assert_eq!(reply.hint, None, "it may speak for where it leads to");
+    let reply = get(&fetcher, server.url("/else").as_str()).await;
+    assert_eq!(reply.hint.map(|hint| hint.remaining), Some(3.0));
+    assert_eq!(reply.peer, Some(server.address), "whom it came from");
+}
