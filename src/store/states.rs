@@ -12,7 +12,7 @@ use super::StoreError;
 use super::file::StoreFile;
 use super::frame::{FileKind, Frames, PAYLOAD};
 use super::load::of_file;
-use crate::journal::disk::Disk;
+use crate::journal::disk::{Disk, sync_names};
 
 /// A file smaller than this is never written anew.
 pub(super) const REWRITE_MIN: u64 = 64 << 20;
@@ -125,13 +125,16 @@ pub(super) struct StatesFile {
     /// Bytes that were valid in it when it was written anew or opened.
     valid: u64,
     rewrite_min: u64,
+    /// Its name may not be on the medium, and the one before it may still be there.
+    renamed: bool,
 }
 
 impl StatesFile {
     pub(super) fn new(dir: &Path, generation: u32, committed: u64, valid: u64, rewrite_min: u64) -> Self {
         let generation = generation.max(1);
         let file = StoreFile::new(dir.join(name_of(generation)), FileKind::Hosts, committed);
-        Self { dir: dir.to_path_buf(), generation, file, valid, rewrite_min }
+        // A process that was stopped just after it renamed may have left it so.
+        Self { dir: dir.to_path_buf(), generation, file, valid, rewrite_min, renamed: generation > 1 }
     }
 
     /// Whether most of the file is of no use any more.
@@ -140,7 +143,7 @@ impl StatesFile {
     }
 
     /// Writes what is valid into the next file and goes on with that. Everything is on the medium when this returns;
-    /// on an error the old file is still in use.
+    /// on an error before that the old file is still in use.
     pub(super) fn rewrite(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
         let states = read_states(&self.dir).map_err(io::Error::other)?.states;
         let next = self.generation + 1;
@@ -163,16 +166,26 @@ impl StatesFile {
         file.sync()?;
         disk.rename(&draft, &path)?;
         // From here on whoever reads takes the new one, so nothing may go into the old any more.
-        if let Err(error) = disk.sync_dir(&self.dir) {
-            tracing::warn!(%error, "the folder of the state cannot be synced");
-        }
-        let old = self.file.path().to_path_buf();
         let end = file.end();
         self.generation = next;
         self.file = StoreFile::new(path, FileKind::Hosts, end);
         self.valid = end;
-        // Whoever reads takes the newer one; that the older is still there costs only room.
-        if let Err(error) = std::fs::remove_file(&old) {
+        self.renamed = true;
+        self.settle_names(disk)
+    }
+
+    /// Puts the new file's name on the medium, if it is not there yet; the old file is of no use then.
+    pub(super) fn settle_names(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
+        if !self.renamed {
+            return Ok(());
+        }
+        sync_names(disk, &self.dir)?;
+        self.renamed = false;
+        let old = self.dir.join(name_of(self.generation.saturating_sub(1)));
+        // That the older is still there costs only room.
+        if let Err(error) = disk.remove(&old)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::warn!(%error, file = %old.display(), "an old file of states cannot be removed");
         }
         Ok(())
