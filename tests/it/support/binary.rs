@@ -253,12 +253,15 @@ impl Child {
         self.gone
     }
 
-    /// Kills it, as a machine without memory would, and waits until it is gone.
-    pub(crate) fn kill(mut self) {
-        if !self.gone {
-            let _ = kill_process(self.pid, Signal::KILL);
-            self.gone = self.exit.recv_timeout(PATIENCE).is_ok();
+    /// Kills it, as a machine without memory would, and waits until it is gone. Whether it ended by that.
+    pub(crate) fn kill(mut self) -> bool {
+        if self.gone {
+            return false;
         }
+        let _ = kill_process(self.pid, Signal::KILL);
+        let status = self.exit.recv_timeout(PATIENCE);
+        self.gone = status.is_ok();
+        status.is_ok_and(|status| status.signal().is_some())
     }
 
     /// Waits for its end, also by a signal: its exit code, and what it said.
