@@ -261,7 +261,7 @@ async fn what_the_operator_set_stays_and_a_known_host_gets_its_new_rule() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_file_changes_nothing_and_is_told_until_it_is_right() {
+async fn case_100_a_wrong_file_changes_nothing_and_is_told_until_it_is_right() {
     let mut world = World::start(config("rate = 1.0", ""), urls("a.test", 5_000), true).await;
     world.pass(SECOND).await;
     world
@@ -481,7 +481,7 @@ fn on_screen(size: (u16, u16)) -> (Scene, Pty, std::path::PathBuf, String) {
 }
 
 #[test]
-fn a_file_that_is_written_anew_is_taken_and_a_wrong_one_is_told_on_every_screen() {
+fn case_100_a_file_that_is_written_anew_is_taken_and_a_wrong_one_is_told_on_every_screen() {
     let (scene, mut pty, file, text) = on_screen((120, 30));
     // In place, then by rename, then in place again.
     std::fs::write(&file, text.replace("rate = 20.0", "rate = 21.0")).expect("written");
