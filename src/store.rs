@@ -168,7 +168,7 @@ pub struct StoreHealth {
 }
 
 /// Bytes that may wait for the disk before the engine stops granting and reading.
-pub const BACKLOG_MAX: usize = 16 << 20;
+pub const BACKLOG_MAX: usize = 8 << 20;
 /// A transaction of so many bytes is handed over before its time.
 const TRANSACTION_BYTES: usize = 1 << 20;
 

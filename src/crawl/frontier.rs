@@ -38,7 +38,7 @@ pub const PENDING_MAX: usize = 50_000_000;
 /// URLs known at most, done ones included (8 bytes each); further ones are skipped, and said so.
 pub const SEEN_MAX: usize = 100_000_000;
 /// Jobs in memory, all lanes together, beyond which a new one goes to the store alone.
-pub const HEADS_MAX: usize = 131_072;
+pub const HEADS_MAX: usize = 65_536;
 /// What a lane reads back at once: at first, and at most when it goes fast.
 const BATCH: (u16, u16) = (1, 256);
 /// URLs of a host that takes no more, read back at once.

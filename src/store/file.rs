@@ -87,8 +87,13 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Writes what was appended. After an error, call again: nothing is forgotten.
-    pub(super) fn write(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
+    /// Puts on the medium what the process before left, before anything that relies on it is anywhere.
+    pub(super) fn inherit(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
+        if self.inherited && !self.headless { self.look(disk) } else { Ok(()) }
+    }
+
+    /// Makes sure that the file is open and ends where it should.
+    fn look(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
         let expected = if self.headless { 0 } else { self.base + self.written as u64 };
         let file = match &mut self.file {
             Some(file) => file,
@@ -114,6 +119,13 @@ impl StoreFile {
             }
             (self.suspect, self.inherited) = (false, false);
         }
+        Ok(())
+    }
+
+    /// Writes what was appended. After an error, call again: nothing is forgotten.
+    pub(super) fn write(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
+        self.look(disk)?;
+        let Some(file) = &mut self.file else { return Ok(()) };
         if self.headless {
             let head = file_head(self.kind);
             self.suspect = true;

@@ -41,7 +41,7 @@ impl Default for Piece {
 }
 
 /// Bytes that one commit takes, about; what waits behind them is the next one's.
-pub(super) const COMMIT_BYTES: usize = 8 << 20;
+pub(super) const COMMIT_BYTES: usize = 4 << 20;
 
 /// What the engine hands over at once.
 pub(super) struct Transaction {
@@ -229,6 +229,9 @@ impl Writer {
     fn settle(&mut self) -> Result<(), Clean> {
         let named = self.states.settle_names(&mut *self.disk);
         named.map_err(|error| blocked_reason(self.states.file.path(), &error))?;
+        for file in [&mut self.states.file, &mut self.urls] {
+            file.inherit(&mut *self.disk).map_err(|error| blocked_reason(file.path(), &error))?;
+        }
         for file in [&mut self.states.file, &mut self.urls] {
             file.settle(&mut *self.disk).map_err(|error| blocked_reason(file.path(), &error))?;
         }

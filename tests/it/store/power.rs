@@ -52,13 +52,13 @@ fn put(run: &Path, image: &Image) {
 fn row_13_whatever_a_loss_of_power_leaves_of_a_short_run_opens_with_all_that_was_reported() {
     let run = tempfile::tempdir().expect("a folder");
     let recorder = Recorder::default();
-    steps(run.path(), &recorder, 0..3);
+    steps(run.path(), &recorder, 0..5);
     let mut images = 0;
     for done in 0..=recorder.len() {
         let medium = recorder.power_lost_after(done);
         images += medium.images(|image| check(&medium, image, &format!("after operation {done}")));
     }
-    assert_eq!(recorder.power_lost_after(recorder.len()).told, 3, "all was reported in the end");
+    assert_eq!(recorder.power_lost_after(recorder.len()).told, 5, "all was reported in the end");
     assert!(images > 500, "only {images} images");
 }
 
