@@ -266,10 +266,11 @@ impl Frontier {
     pub fn push_front(&mut self, host: HostId, lane: Lane, job: Job) {
         self.held += 1;
         self.pending += 1;
-        match self.walk_in(host, lane) {
-            Some(walk) => walk.kept.push_front(job),
-            None => lane_of(&mut self.hosts, host, lane).heads.push_front(job),
+        if self.walk_in(host, lane).is_some() {
+            // It may have been taken out before it was judged: the walk enters the lane again.
+            self.settle_walk(host);
         }
+        lane_of(&mut self.hosts, host, lane).heads.push_front(job);
     }
 
     /// Puts a job aside until it is due.

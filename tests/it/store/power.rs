@@ -95,7 +95,7 @@ fn row_13_a_loss_of_power_after_a_kill_brings_nothing_back_that_was_cut_off() {
         steps(run.path(), &recorder, found..STEPS + 1);
         for done in dead..=recorder.len() {
             let medium = recorder.power_lost_after(done);
-            for _ in 0..8 {
+            for _ in 0..3 {
                 let image = medium.image(&mut |of| random.usize(0..of));
                 check(&medium, &image, &format!("seed {seed}, killed at {killed_at}, after operation {done}"));
             }
