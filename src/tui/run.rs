@@ -28,6 +28,8 @@ use crate::config::Config;
 use crate::control::Mono;
 use crate::watch::{Request, Snapshot, UiSettings};
 
+#[cfg(debug_assertions)]
+mod fault;
 mod handle;
 
 pub use handle::{TuiError, TuiHandle, TuiOptions, spawn};
@@ -168,6 +170,8 @@ impl<D: Device> Ui<D> {
         let now = self.clock.now();
         match message {
             Message::Snapshot(snapshot) => {
+                #[cfg(debug_assertions)]
+                fault::strike(snapshot.totals.urls_done);
                 self.model.apply(Arc::unwrap_or_clone(snapshot), now);
                 self.grant_wishes(now);
                 self.dirty = true;
