@@ -63,7 +63,7 @@ impl Engine {
     }
 
     /// A URL enters the frontier, unless it is known, excluded or spent.
-    fn admit(&mut self, address: &Address) {
+    pub(super) fn admit(&mut self, address: &Address) {
         let (url, print) = (&address.url, address.fingerprint);
         self.scope.give(url);
         match self.frontier.admit(print) {
