@@ -38,15 +38,11 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The controllers by name.
-pub(super) const KINDS: [(&str, ControllerKind); 3] = [
-    ("adaptive", ControllerKind::Adaptive),
-    ("halving", ControllerKind::Halving),
-    ("static", ControllerKind::Static),
-];
+pub(super) const KINDS: [(&str, ControllerKind); 3] =
+    [("adaptive", ControllerKind::Adaptive), ("halving", ControllerKind::Halving), ("static", ControllerKind::Static)];
 
 /// What hosts can be grouped by, by name.
-const GROUPS: [(&str, GroupBy); 3] =
-    [("host", GroupBy::Host), ("domain", GroupBy::Domain), ("ip", GroupBy::Ip)];
+const GROUPS: [(&str, GroupBy); 3] = [("host", GroupBy::Host), ("domain", GroupBy::Domain), ("ip", GroupBy::Ip)];
 
 /// The shapes by name.
 pub(super) const SHAPES: [(&str, Shape); 3] = [
@@ -166,8 +162,7 @@ pub(super) fn ui(
 ) {
     let Some(mut section) = section else { return };
     section.set("fps", &mut ui.fps, whole(1..=60));
-    let glyphs =
-        [("auto", Glyphs::Auto), ("unicode", Glyphs::Unicode), ("ascii", Glyphs::Ascii)];
+    let glyphs = [("auto", Glyphs::Auto), ("unicode", Glyphs::Unicode), ("ascii", Glyphs::Ascii)];
     section.set("glyphs", &mut ui.glyphs, word(&glyphs));
     section.set("theme", &mut ui.theme, theme(check_theme));
     section.set("mouse", &mut ui.mouse, boolean);

@@ -101,11 +101,8 @@ fn server(mut section: Section<'_>, ids: &mut BTreeSet<String>) -> Option<SimSer
     if let Some(tells) = section.read("retry_after", boolean) {
         spec.retry_after = if tells { RetryAfter::UntilFree } else { RetryAfter::Never };
     }
-    let headers = [
-        ("none", HintHeaders::None),
-        ("ratelimit", HintHeaders::RateLimit),
-        ("x-ratelimit", HintHeaders::XRateLimit),
-    ];
+    let headers =
+        [("none", HintHeaders::None), ("ratelimit", HintHeaders::RateLimit), ("x-ratelimit", HintHeaders::XRateLimit)];
     section.set("headers", &mut spec.headers, word(&headers));
     section.set("lockout", &mut spec.lockout, duration(DURATIONS_OR_NONE));
     if let Some(inner) = section.section("ban") {
@@ -119,11 +116,7 @@ fn server(mut section: Section<'_>, ids: &mut BTreeSet<String>) -> Option<SimSer
 }
 
 fn limit(mut section: Section<'_>, spec: &mut ServerSpec) {
-    let kinds = [
-        ("bucket", LimitKind::Bucket),
-        ("window", LimitKind::Window),
-        ("none", LimitKind::None),
-    ];
+    let kinds = [("bucket", LimitKind::Bucket), ("window", LimitKind::Window), ("none", LimitKind::None)];
     match needed(&mut section, "kind", word(&kinds), "\"bucket\" or \"window\" or \"none\"") {
         Some(LimitKind::Bucket) => {
             let rate = needed(&mut section, "rate", number(RATE_RANGE), "requests per second, such as 2.0");

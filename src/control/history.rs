@@ -147,7 +147,11 @@ struct SavedAct {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SavedChange {
-    Settings { host: u32, before: SavedOperator, after: SavedOperator },
+    Settings {
+        host: u32,
+        before: SavedOperator,
+        after: SavedOperator,
+    },
     Woken {
         host: u32,
         hold: Option<Hold>,

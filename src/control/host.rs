@@ -54,8 +54,12 @@ impl LaneQueue {
     }
 
     /// When there is something to send.
-    fn available_at(self) -> Mono {
+    pub(super) fn available_at(self) -> Mono {
         if self.ready > 0 { Mono::ZERO } else { self.due }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        (self.ready, self.delayed, self.stored) == (0, 0, 0)
     }
 }
 

@@ -8,8 +8,8 @@ use super::command::{BUDGET_MAX, CAPACITY_RANGE, RATE_RANGE};
 use super::history::{Act, Change};
 use super::hold::Holding;
 use super::{
-    Command, CommandResult, Controller, Hold, HostId, HostState, Lifetime, Mono, OperatorSettings, Original,
-    Override, OverrideSpec, Pause, Settings, SkipReason, Value, WakeEven, What, Who,
+    Command, CommandResult, Controller, Hold, HostId, HostState, Lifetime, Mono, OperatorSettings, Original, Override,
+    OverrideSpec, Pause, Settings, SkipReason, Value, WakeEven, What, Who,
 };
 
 /// Hosts left alone that a result names.

@@ -60,6 +60,8 @@ const TICK: Duration = Duration::from_secs(1);
 const LOCAL_REST: Duration = Duration::from_secs(1);
 /// The journal's last batch may take so long to reach the disk.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// Answers of the store that one turn takes beyond the first.
+const READS_A_TURN: usize = 256;
 /// Why a URL of a host with `max_requests` is not sent.
 const SPENT: &str = "the host's max_requests is reached";
 /// Aborted workers may take so long to end.
@@ -334,7 +336,14 @@ impl Engine {
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
-                read = next_read(&mut self.frontier) => self.take_read(read),
+                read = next_read(&mut self.frontier) => {
+                    self.take_read(read);
+                    // What was read together is taken together.
+                    for _ in 0..READS_A_TURN {
+                        let Some(read) = self.frontier.store().and_then(Store::loaded_already) else { break };
+                        self.take_read(read);
+                    }
+                }
                 Some(found) = self.placing.next(), if self.placing.looks() => self.take_placed(found),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
                 lives = changed(&mut store_health) => if !lives { store_health = None },

@@ -9,7 +9,7 @@ use super::sift::Because;
 use super::{Engine, UrlCounts};
 use crate::clock::Wall;
 use crate::control::{HostId, Lane, Mono, SavedHost, Value, What, Who};
-use crate::crawl::address::{fingerprint, host_text, parse_url};
+use crate::crawl::address::{host_text, parse_url};
 use crate::crawl::frontier::{Admission, Frontier};
 use crate::crawl::job::Job;
 use crate::crawl::scope::domain_of;
@@ -96,8 +96,9 @@ impl Engine {
         self.restore_groups(now, &loaded);
         for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
             let name = self.hosts.name(host);
-            let Some(value) = loaded.state(StateKind::Host, name.as_str()) else { continue };
-            match serde_json::from_slice::<SavedHost>(value) {
+            // Let go of as it is used: all of them beside what is made of them would be twice the memory.
+            let Some(value) = loaded.take_state(StateKind::Host, name.as_str()) else { continue };
+            match serde_json::from_slice::<SavedHost>(&value) {
                 Ok(saved) => {
                     if let Some(host) = self.hosts.get_mut(host) {
                         host.requests = saved.sent();
@@ -111,12 +112,15 @@ impl Engine {
             }
         }
         self.group_restored();
-        for ((kind, key), value) in &loaded.states {
-            if *kind == StateKind::Robots && !self.robots.restore(now, key, value) {
-                tracing::warn!(authority = %Clean::new(&**key), "a saved robots.txt cannot be used");
+        for ((kind, key), value) in std::mem::take(&mut loaded.states) {
+            match kind {
+                StateKind::Robots if !self.robots.restore(now, &key, &value) => {
+                    tracing::warn!(authority = %Clean::new(&*key), "a saved robots.txt cannot be used");
+                }
+                StateKind::Crawl => drop(loaded.states.insert((kind, key), value)),
+                StateKind::Host | StateKind::Robots => {}
             }
         }
-        loaded.states.retain(|(kind, _), _| *kind == StateKind::Crawl);
         let mut signs = Signs::default();
         std::mem::take(&mut loaded.signs).into_iter().for_each(|sign| signs.take(sign));
         self.traps.restore_signs(signs);
@@ -209,7 +213,7 @@ impl Engine {
     /// no input brings it up again.
     fn take_told(&mut self, told: &Told) {
         let Ok(address) = parse_url(&told.url) else { return };
-        let print = fingerprint(&address.url);
+        let print = address.fingerprint;
         if self.frontier.admit(print) != Admission::New {
             return;
         }

@@ -6,7 +6,7 @@ use super::kit::{assert_failed, assert_status, fetcher, get, lines, network};
 use crate::support::raw_server::{RawServer, Step, answer, response, write};
 
 #[tokio::test]
-async fn a_redirect_is_one_request_on_the_wire() {
+async fn row_05_a_redirect_is_one_request_on_the_wire() {
     for status in [301, 302, 303, 307, 308] {
         let text = response(&format!("{status} Moved"), "Location: /self?a=b#c\r\n", "");
         let server = RawServer::start(vec![answer(text)]).await;
@@ -18,7 +18,7 @@ async fn a_redirect_is_one_request_on_the_wire() {
 }
 
 #[tokio::test]
-async fn a_redirect_that_leads_nowhere_is_a_failure_not_a_success() {
+async fn row_05_a_redirect_that_leads_nowhere_is_a_failure_not_a_success() {
     for location in ["", "Location: \r\n", "Location: file:///etc/passwd\r\n", "Location: javascript:alert(1)\r\n"] {
         let server = RawServer::start(vec![answer(response("302 Found", location, ""))]).await;
         let reply = get(&fetcher(&network()), server.url("/").as_str()).await;
