@@ -186,6 +186,17 @@ fn the_cursor_tells_exact_counts_and_the_angriest_host() {
 }
 
 #[test]
+fn a_filter_that_the_review_cannot_apply_is_refused_on_the_line() {
+    let mut model = model((120, 24));
+    for typed in ["/ r a t e < 1 enter", "/ i s : a n g r y enter"] {
+        assert!(press(&mut model, typed).is_empty(), "{typed}: nothing is read");
+        assert!(model.filter.is_empty() && model.prompt.is_some());
+        assert!(text(&model).contains("is no name: hosts are chosen by name here"), "{}", text(&model));
+        press(&mut model, "esc");
+    }
+}
+
+#[test]
 fn keys_ask_for_what_they_say() {
     let mut model = model((80, 24));
     let (from, _) = model.cursor_span();
