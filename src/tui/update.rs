@@ -141,6 +141,7 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
         }
         Action::Filter => {
             model.filter_error = None;
+            model.filter_before = model.filter.clone();
             model.overlay = Overlay::Filter { input: Input::default() };
         }
         Action::Command => model.overlay = Overlay::Command(Prompt::default()),

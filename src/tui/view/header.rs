@@ -3,6 +3,7 @@
 use super::Scene;
 use crate::control::HostState;
 use crate::tui::format::{age, count, end_cut, percent, rate, ratio, span, uptime};
+use crate::tui::keymap::Action;
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
 use crate::tui::widget::bars;
@@ -51,6 +52,11 @@ pub(super) fn trouble(scene: &Scene<'_>) -> Option<String> {
     Some(format!("nothing is sent: {reason}"))
 }
 
+/// That the view stands still, and which key lets it go on.
+pub(super) fn frozen(scene: &Scene<'_>) -> Option<String> {
+    scene.model.frozen.map(|_| format!("FROZEN ({})", scene.keymap.key_of(Action::Freeze)))
+}
+
 /// The state in one word.
 pub(super) fn state_word(scene: &Scene<'_>) -> &'static str {
     let totals = &scene.model.totals;
@@ -83,7 +89,11 @@ fn state_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
     let name = end_cut(model.run_name.as_str(), 24, glyphs.ellipsis);
     let mut x = brush.text(1, y, &name, Meaning::Title) + 3;
     x = brush.text(x, y, &format!("{} {}", glyphs.live, state_word(scene)), state_meaning(scene)) + 3;
-    x = brush.text(x, y, &format!("up {}", uptime(model.up)), Meaning::Text) + 3;
+    // That the view stands still is told on every screen, in the place of what is least missed.
+    x = match frozen(scene) {
+        Some(words) => brush.text(x, y, &words, Meaning::Trouble) + 3,
+        None => brush.text(x, y, &format!("up {}", uptime(model.up)), Meaning::Text) + 3,
+    };
     if brush.width() >= WIDE {
         x = done(scene, brush, x, y, 30) + 3;
     }
@@ -102,7 +112,8 @@ fn state_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
 /// A sentence in the place of the first line.
 fn trouble_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> bool {
     let Some(words) = trouble(scene) else { return false };
-    brush.text(1, y, &format!(" ! {words} "), Meaning::Trouble);
+    let frozen = frozen(scene).map(|words| format!("{words} ")).unwrap_or_default();
+    brush.text(1, y, &format!(" ! {words} {frozen}"), Meaning::Trouble);
     clock(scene, brush, y);
     true
 }
@@ -260,13 +271,17 @@ fn short_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
     let (settled, all) = settled(scene);
     let words = format!("{} {}", glyphs.live, state_word(scene));
     let mut x = brush.text(1, y, &words, state_meaning(scene)) + 1;
+    let frozen = frozen(scene);
+    if let Some(words) = &frozen {
+        x = brush.text(x, y, words, Meaning::Trouble) + 1;
+    }
     let progress = if totals.inputs_read {
         format!("{}%", percent(settled, all))
     } else {
         format!("{} done", count(settled, glyphs.thousands))
     };
     x = brush.text(x, y, &format!("{progress} {}/s", rate(totals.rate_now)), Meaning::Text) + 1;
-    let tail = totals.eta_tail.map(|(left, _)| format!(" tail {}", span(left))).unwrap_or_default();
+    let tail = totals.eta_tail.filter(|_| frozen.is_none()).map(|(left, _)| format!(" tail {}", span(left))).unwrap_or_default();
     let bulk = totals.eta_bulk.map_or_else(|| glyphs.none.to_owned(), span);
     brush.text(x, y, &format!(" ETA {bulk}{tail}"), Meaning::Text);
     clock(scene, brush, y);

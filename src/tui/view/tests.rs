@@ -52,6 +52,23 @@ fn what_is_wrong_with_the_configuration_stands_above_the_footer_of_every_screen(
     }
 }
 
+#[test]
+fn every_screen_says_that_the_view_stands_still() {
+    for size in [(20, 8), (60, 12), (80, 24), (100, 30), (160, 50)] {
+        for screen in [Screen::Hosts, Screen::Host, Screen::Log] {
+            let mut model = model(size);
+            (model.size, model.screen) = (size, screen);
+            assert!(!text(&model, size).contains("FROZEN"));
+            model.frozen = Some(model.engine_now(Mono::ZERO));
+            assert!(text(&model, size).contains("FROZEN (f)"), "{screen:?} {}", text(&model, size));
+            model.plot = Some(Default::default());
+            assert!(text(&model, size).contains("FROZEN (f)"), "the timeline {}", text(&model, size));
+            model.totals.stopped_because = Some(Clean::new("the disk is full"));
+            assert!(text(&model, size).contains("FROZEN (f)"), "beside trouble {}", text(&model, size));
+        }
+    }
+}
+
 fn keymap() -> Keymap {
     Keymap::with_overrides(&BTreeMap::new()).expect("built in")
 }
