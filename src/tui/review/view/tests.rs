@@ -227,6 +227,33 @@ fn the_worst_host_stands_first_and_what_was_forgotten_is_named() {
 }
 
 #[test]
+fn a_host_that_never_let_us_in_stands_above_the_healthy_ones() {
+    let mut model = model((120, 24));
+    let mut add = |name: &str, status: u16, count: usize| {
+        let host = model.timeline.host_number(&Clean::new(name));
+        for _ in 0..count {
+            let time = Wall(BEGAN + 5_000_000);
+            let ended = Ended { time, status: Some(status), outcome: Some(Outcome::ClientError), latency_ms: 9.0, rate: 1.0 };
+            model.timeline.request(host, ended);
+        }
+    };
+    add("closed.test", 403, 73);
+    add("gone.test", 404, 40);
+    press(&mut model, "2");
+    let names = |model: &Review| -> Vec<String> {
+        model.order.iter().map(|host| model.timeline.hosts()[*host as usize].host.to_string()).collect()
+    };
+    // The first was held; the others never.
+    assert_eq!(names(&model)[..3], ["api.gazet.test", "closed.test", "gone.test"]);
+    let row = |name: &str| text(&model).lines().find(|line| line.contains(name)).map(str::to_owned).expect("shown");
+    let figures = |name| row(name).split_whitespace().skip(1).take(3).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(figures("closed.test"), ["73", "73", "73"], "requests, refusals, 4xx");
+    assert_eq!(figures("gone.test"), ["40", "–", "40"]);
+    press(&mut model, "s");
+    assert_eq!(names(&model)[1], "closed.test", "by refusals as well");
+}
+
+#[test]
 fn reading_has_a_progress_bar() {
     let mut model = model((80, 24));
     model.progress = Progress { read: 300, total: 1_000, at_end: false };
