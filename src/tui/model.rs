@@ -17,7 +17,7 @@ use super::order::Order;
 use super::plot::Plot;
 use super::view::Layout;
 use crate::clock::Wall;
-use crate::control::{Command, HostId, Mono};
+use crate::control::{Command, HostId, Mono, Who};
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{Focus, HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
@@ -30,6 +30,8 @@ pub const LOG_MAX: usize = LOG_LINES_MAX;
 pub const TICKETS_MAX: usize = 64;
 /// A word on the footer stays so long, unless another comes.
 pub const NOTE_STAYS: Duration = Duration::from_secs(12);
+/// Bad input lines are told of so often at most.
+pub const NOTICE_EVERY: Duration = Duration::from_secs(10);
 /// An engine that has said nothing for so long is called silent.
 pub const SILENT_AFTER: Duration = Duration::from_secs(5);
 
@@ -147,6 +149,8 @@ pub struct Model {
     pub overlay: Overlay,
     /// A word on the footer.
     pub note: Option<Note>,
+    /// When a bad input line was told of last.
+    pub noticed: Option<Mono>,
     /// The newest log lines, oldest first.
     pub log: VecDeque<LogLine>,
     /// The log as a screen.
@@ -236,11 +240,13 @@ impl Model {
             // The first selection is what stands first, not what came first.
             self.order.sort(&self.rows);
         }
+        let mut log = snapshot.log;
+        log.extend(self.notice(&snapshot.notices, (snapshot.now, snapshot.wall), now));
         if self.frozen.is_some() {
-            self.log_thawing.came += snapshot.log.len() as u64;
-            keep_newest(&mut self.log_thawing.lines, snapshot.log);
+            self.log_thawing.came += log.len() as u64;
+            keep_newest(&mut self.log_thawing.lines, log);
         } else {
-            self.take_log(snapshot.log.len() as u64, snapshot.log);
+            self.take_log(log.len() as u64, log);
         }
         for answer in snapshot.answers {
             let position = self.tickets.iter().position(|(ticket, _)| *ticket == answer.ticket);
@@ -251,6 +257,23 @@ impl Model {
             self.note = Some(Note { text, since: now, trouble: answer.changed == 0 });
         }
         self.settle_cursor();
+    }
+
+    /// The first of some bad input lines or refused URLs, for the footer and as a line of the log; at most one in
+    /// [`NOTICE_EVERY`], as a list may have a million of them.
+    fn notice(&mut self, notices: &[Clean], heard: (Mono, Wall), now: Mono) -> Option<LogLine> {
+        let first = notices.first()?;
+        if self.noticed.is_some_and(|at| now.since(at) < NOTICE_EVERY) {
+            return None;
+        }
+        self.noticed = Some(now);
+        let more = match notices.len() {
+            1 => String::new(),
+            n => format!(" (and {} more: see events.jsonl)", n - 1),
+        };
+        let text = Clean::new(format!("{first}{more}"));
+        self.complain(&text, now);
+        Some(LogLine { wall: heard.1, at: heard.0, who: Who::System, host: Clean::default(), text })
     }
 
     /// Takes the newest of so many lines that came into the log.

@@ -122,6 +122,25 @@ fn the_log_and_the_host_s_past_stand_still_too_and_miss_nothing() {
 }
 
 #[test]
+fn the_first_bad_line_is_told_on_the_footer_and_in_the_log() {
+    let mut model = model();
+    let hear = |model: &mut Model, notices: &[&str], at: f64| {
+        let notices = notices.iter().map(Clean::new).collect();
+        let snapshot = Snapshot { notices, changed: Vec::new(), log: Vec::new(), ..sample::snapshot() };
+        model.apply(snapshot, Mono::from_secs_f64(at));
+    };
+    let came = model.logbook.came;
+    hear(&mut model, &["more.txt:2: no URL", "more.txt:9: no host"], 1.0);
+    let words = "more.txt:2: no URL (and 1 more: see events.jsonl)";
+    assert_eq!(model.note.as_ref().map(|note| (note.text.as_str(), note.trouble)), Some((words, true)));
+    assert_eq!(model.log.back().map(|line| line.text.as_str()), Some(words));
+    hear(&mut model, &["more.txt:10: no URL"], 2.0);
+    assert_eq!(model.logbook.came, came + 1, "a bad list is no flood");
+    hear(&mut model, &["other.txt:1: no URL"], 11.5);
+    assert_eq!(model.log.back().map(|line| line.text.as_str()), Some("other.txt:1: no URL"));
+}
+
+#[test]
 fn the_log_is_bounded_and_counts_what_is_new() {
     let mut model = model();
     assert_eq!(model.unseen, 3);
