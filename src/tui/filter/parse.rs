@@ -250,12 +250,13 @@ fn unknown<'a>(at: usize, term: &str, prefix: &str, word: &str, known: impl Iter
     FilterError::Word { at, word: Clean::new(term), nearest }
 }
 
-/// The known word most like `word`, if one is like it at all.
+/// The known word most like `word`, if one is like it at all: in a short word one letter may be wrong.
 pub(in crate::tui) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.map(|name| {
         // What was begun rightly is near, however much is missing.
         let begun = !word.is_empty() && name.starts_with(word);
         (if begun { 0 } else { strsim::damerau_levenshtein(word, name) }, name)
     });
-    scored.min().filter(|(distance, _)| *distance <= 2).map(|(_, name)| name)
+    let most = if word.chars().count() > 4 { 2 } else { 1 };
+    scored.min().filter(|(distance, _)| *distance <= most).map(|(_, name)| name)
 }

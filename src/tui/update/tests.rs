@@ -339,6 +339,15 @@ fn the_beginning_of_a_term_hides_no_host() {
 }
 
 #[test]
+fn a_filter_asked_for_in_the_detail_is_typed_above_the_table() {
+    let mut model = model();
+    press(&mut model, "enter / z z z");
+    assert_eq!((model.screen, model.order.shown.len()), (Screen::Hosts, 0));
+    press(&mut model, "esc");
+    assert_eq!((model.screen, model.order.shown.len()), (Screen::Hosts, 12));
+}
+
+#[test]
 fn marks_are_hosts_and_stay_under_a_filter() {
     let mut model = model();
     select(&mut model, "wiki.br.test");

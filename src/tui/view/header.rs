@@ -1,5 +1,7 @@
 //! The header: is it alive, what is stuck, who is angry, when is it done, what have people done.
 
+use unicode_width::UnicodeWidthStr;
+
 use super::Scene;
 use crate::control::HostState;
 use crate::tui::format::{age, count, end_cut, percent, rate, ratio, span, uptime};
@@ -237,26 +239,44 @@ pub(super) fn counters(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> u16 
         _ if counts.forgotten > 0 => &[&[stuck, angry, tail], &[backoff, paused, overridden, forgotten], &[run, done]],
         _ => &[&[stuck, angry, tail], &[backoff, paused, overridden], &[run, wait, done]],
     };
+    let thousands = glyphs.thousands;
+    // How long until the first of them ends by itself.
+    let lapse = |word: &str, number: u32| {
+        let next = match word {
+            "PAUSED" => scene.model.lapses.next_pause(),
+            "OVERRIDE" => scene.model.lapses.next_override(),
+            _ => None,
+        };
+        let next = next.filter(|_| number > 0);
+        next.map(|until| format!(" ({})", age(until.since(scene.model.shown_now(scene.now))))).unwrap_or_default()
+    };
+    let words = |word: &str, number: u32| format!("{word} {}", count(u64::from(number), thousands));
+    let length = |with_lapses: bool| -> usize {
+        let lapses = |word, number| if with_lapses { lapse(word, number).len() } else { 0 };
+        let groups = groups.iter().map(|group| {
+            group.iter().map(|(word, n, _)| words(word, *n).width() + lapses(word, *n) + 2).sum::<usize>() + 1
+        });
+        groups.sum::<usize>().saturating_sub(2)
+    };
+    // What does not fit is left out whole, the lapses first: half a word or a word without its number says nothing.
+    let room = usize::from(brush.width());
+    let with_lapses = length(true) <= room;
     let mut x = 1;
     for (index, group) in groups.iter().enumerate() {
-        if index > 0 {
-            x = brush.text(x, y, &format!(" {} ", glyphs.divider), Meaning::Rule);
-        }
         for (position, (word, number, meaning)) in group.iter().enumerate() {
-            let gap = if position > 0 { 2 } else { 0 };
-            let meaning = if *number == 0 { Meaning::Dim } else { *meaning };
-            let words = format!("{word} {}", count(u64::from(*number), glyphs.thousands));
-            x = brush.text(x.saturating_add(gap), y, &words, meaning);
-            let next = match *word {
-                "PAUSED" => scene.model.lapses.next_pause(),
-                "OVERRIDE" => scene.model.lapses.next_override(),
-                _ => None,
+            let gap = match (index, position) {
+                (0, 0) => String::new(),
+                (_, 0) => format!(" {} ", glyphs.divider),
+                _ => String::from("  "),
             };
-            // How long until the first of them ends by itself.
-            if let Some(until) = next.filter(|_| *number > 0) {
-                let left = age(until.since(scene.model.shown_now(scene.now)));
-                x = brush.text(x, y, &format!(" ({left})"), Meaning::Dim);
+            let (words, lapse) = (words(word, *number), if with_lapses { lapse(word, *number) } else { String::new() });
+            if usize::from(x) + gap.width() + words.width() + lapse.len() > room {
+                return x;
             }
+            x = brush.text(x, y, &gap, if position == 0 { Meaning::Rule } else { Meaning::Text });
+            let meaning = if *number == 0 { Meaning::Dim } else { *meaning };
+            x = brush.text(x, y, &words, meaning);
+            x = brush.text(x, y, &lapse, Meaning::Dim);
         }
     }
     x
