@@ -351,7 +351,10 @@ mod tests {
         assert_eq!(change("concurrency 8"), Change::Concurrency(8));
         assert_eq!(change("note ministry asked by mail"), Change::Note("ministry asked by mail".into()));
         assert_eq!(change("reload"), Change::Reload);
-        assert_eq!(read("reload other.toml").expect_err("no argument"), "`reload` stands alone: `other.toml` is too much");
+        assert_eq!(
+            read("reload other.toml").expect_err("no argument"),
+            "`reload` stands alone: `other.toml` is too much"
+        );
         assert!(matches!(read("set fps 2"), Ok(Line::Fps(2))));
         assert!(matches!(read("theme mono"), Ok(Line::Theme(name)) if name == "mono"));
         assert!(matches!(read("mouse on"), Ok(Line::Mouse(true))));

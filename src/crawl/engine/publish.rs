@@ -280,9 +280,7 @@ impl Row {
         match self {
             Self::Own => Some(own),
             // What differs from host to host is in the journal.
-            Self::Act(hosts) => {
-                Some(LogLine { host: Clean::new(format!("{hosts} hosts")), text: why.clone(), ..own })
-            }
+            Self::Act(hosts) => Some(LogLine { host: Clean::new(format!("{hosts} hosts")), text: why.clone(), ..own }),
             Self::Told => None,
         }
     }

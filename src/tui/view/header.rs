@@ -301,7 +301,11 @@ fn short_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
         format!("{} done", count(settled, glyphs.thousands))
     };
     x = brush.text(x, y, &format!("{progress} {}/s", rate(totals.rate_now)), Meaning::Text) + 1;
-    let tail = totals.eta_tail.filter(|_| frozen.is_none()).map(|(left, _)| format!(" tail {}", span(left))).unwrap_or_default();
+    let tail = totals
+        .eta_tail
+        .filter(|_| frozen.is_none())
+        .map(|(left, _)| format!(" tail {}", span(left)))
+        .unwrap_or_default();
     let bulk = totals.eta_bulk.map_or_else(|| glyphs.none.to_owned(), span);
     brush.text(x, y, &format!(" ETA {bulk}{tail}"), Meaning::Text);
     clock(scene, brush, y);

@@ -222,7 +222,8 @@ fn counters_are_whole_or_left_out() {
             let shown = text(&of_snapshot(snapshot.clone(), (width, 24)), (width, 24));
             let line = shown.lines().find(|line| line.contains("STUCK 1")).expect("the counters");
             let line = line.split("ETA").next().unwrap_or_default().replace("40 000", "40000");
-            let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "│" && !word.starts_with('(')).collect();
+            let words: Vec<&str> =
+                line.split_whitespace().filter(|word| *word != "│" && !word.starts_with('(')).collect();
             for pair in words.chunks(2) {
                 assert!(whole.contains(&pair[0]) && pair.get(1).is_some_and(|n| n.parse::<u32>().is_ok()), "{line}");
             }

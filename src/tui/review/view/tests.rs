@@ -233,7 +233,8 @@ fn a_host_that_never_let_us_in_stands_above_the_healthy_ones() {
         let host = model.timeline.host_number(&Clean::new(name));
         for _ in 0..count {
             let time = Wall(BEGAN + 5_000_000);
-            let ended = Ended { time, status: Some(status), outcome: Some(Outcome::ClientError), latency_ms: 9.0, rate: 1.0 };
+            let ended =
+                Ended { time, status: Some(status), outcome: Some(Outcome::ClientError), latency_ms: 9.0, rate: 1.0 };
             model.timeline.request(host, ended);
         }
     };
