@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::control::{Original, Settings};
+use crate::control::{ControllerKind, Original, Policy, Settings};
 
 pub use differences::{Difference, Takes};
 pub(crate) use error::line_and_column;
@@ -264,7 +264,10 @@ impl Default for Config {
                 retries: 5,
                 respect_robots: true,
             },
-            settings: Settings::default(),
+            settings: Settings {
+                policies: vec![Policy { kind: ControllerKind::Adaptive, ..Policy::default() }],
+                ..Settings::default()
+            },
             hosts: Vec::new(),
             network: NetworkConfig {
                 allow_private: false,

@@ -43,6 +43,7 @@ pub use concern::{Concern, ConcernKind, Evidence};
 pub use controller::{Controller, Grant, Judgement};
 pub use decision::{Decision, Value, What, Who};
 pub use hints::Hint;
+pub use history::SavedHistory;
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
 pub use reconfigure::Placement;

@@ -146,6 +146,7 @@ impl Demo {
         config.settings.cold_start = false;
         // Policy k + 1 belongs to hosts[k]: the two grow together.
         config.settings.policies.resize_with(config.hosts.len() + 1, Policy::default);
+        let kind = config.settings.policies[0].kind;
         for host in &self.hosts {
             // A plain name is always a glob.
             let Ok(glob) = globset::Glob::new(host.name) else { continue };
@@ -157,6 +158,7 @@ impl Demo {
                 inherits: Default::default(),
             });
             config.settings.policies.push(Policy {
+                kind,
                 original: host.of.original,
                 connections: host.of.connections,
                 ..Policy::default()

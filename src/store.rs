@@ -42,7 +42,7 @@ use crate::text::Clean;
 use frame::{FrameError, PAYLOAD};
 use load::{Loaded, Mark};
 use read::Reading;
-use record::{HeldRecord, TriedRecord, UrlRecord};
+use record::{HeldRecord, SignRecord, TriedRecord, UrlRecord};
 use states::StateKind;
 use writer::{Piece, Shared, Transaction, Writer};
 
@@ -277,8 +277,18 @@ impl Store {
     }
 
     /// A URL is held back as one of a trap: whoever resumes the run holds it back, too.
-    pub fn held(&mut self, held: &HeldRecord<'_>) {
+    pub fn held(&mut self, held: HeldRecord) {
         self.append(|piece| record::push_held(&mut piece.payload, held));
+    }
+
+    /// A fingerprint that is known though no URL has it.
+    pub fn known(&mut self, print: u64) {
+        self.append(|piece| record::push_known(&mut piece.payload, print));
+    }
+
+    /// What the traps know of a pattern.
+    pub fn sign(&mut self, sign: SignRecord) {
+        self.append(|piece| record::push_sign(&mut piece.payload, sign));
     }
 
     /// A URL that had failed is pending again, one that was held back may go.
@@ -333,6 +343,16 @@ impl Store {
         };
         self.handed += 1;
         self.shared.push(transaction);
+    }
+
+    /// The transaction that everything said so far is in, once it is handed over.
+    pub fn transaction(&self) -> u64 {
+        self.handed + u64::from(self.has_news())
+    }
+
+    /// Transactions that are on the medium, of those that this process handed over.
+    pub fn written(&self) -> u64 {
+        self.reading.transactions()
     }
 
     /// Whether so much waits for the disk that nothing more should come.

@@ -1,18 +1,21 @@
 //! Cycles of the controller per second: grant, queue, answer, queue; and `governor`'s keyed check beside it.
 //!
 //! 100,000 hosts in a shuffled order, all of them ready, 64 requests in flight, time moving on a microsecond a
-//! cycle: what an engine does to the core when nothing but the core limits it. Both run in the same loop of rounds,
-//! on one core; the best round of each counts.
+//! cycle: what an engine does to the core when nothing but the core limits it. All run in the same loop of rounds,
+//! on one core; the best round of each counts. What a rate's controller costs of that is measured apart: told of a
+//! sending and of its answer, and asked for its target after each.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
+use crawldeck::control::adaptive::{Adaptive, Bounds, Observation, RateController as _, Signal};
 use crawldeck::control::backoff::SeededJitter;
 use crawldeck::control::host::LaneQueue;
 use crawldeck::control::{
-    Answer, Controller, Grant, HostId, Lane, Mono, Original, Policy, PolicyId, RequestKind, Settings, Verdict,
+    Answer, Controller, ControllerKind, Grant, HostId, Lane, Mono, Original, Policy, PolicyId, RequestKind, Settings,
+    Verdict,
 };
 
 use crate::table::{Table, thousands};
@@ -25,17 +28,35 @@ const ROUNDS: u32 = 7;
 pub(crate) fn measure(table: &mut Table) {
     let mut order: Vec<u32> = (0..HOSTS).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut order);
-    let mut world = World::new(&order);
-    world.run(2 * HOSTS); // Everybody is hot.
+    let mut halving = World::new(&order, ControllerKind::Halving);
+    let mut adaptive = World::new(&order, ControllerKind::Adaptive);
+    for world in [&mut halving, &mut adaptive] {
+        world.run(2 * HOSTS); // Everybody is hot.
+    }
     let governor = governor::RateLimiter::keyed(governor::Quota::per_second(NonZeroU32::MAX));
     check(&governor, &order, HOSTS);
 
-    let (mut ours, mut theirs) = (0.0_f64, 0.0_f64);
+    let (mut ours, mut finding, mut theirs) = (0.0_f64, 0.0_f64, 0.0_f64);
     for _ in 0..ROUNDS {
-        ours = ours.max(per_second(|| world.run(CYCLES)));
+        ours = ours.max(per_second(|| halving.run(CYCLES)));
+        finding = finding.max(per_second(|| adaptive.run(CYCLES)));
         theirs = theirs.max(per_second(|| check(&governor, &order, CYCLES)));
     }
-    table.add("controller, 100,000 hosts, grant and outcome", format!("{}/s", thousands(ours)), "≥ 1,000,000/s");
+    for (name, figure) in [("halving", ours), ("adaptive", finding)] {
+        let row = format!("controller `{name}`, 100,000 hosts, grant and outcome");
+        table.add(row, format!("{}/s", thousands(figure)), "≥ 1,000,000/s");
+    }
+    drop((halving, adaptive));
+    for (name, kind) in [("halving", ControllerKind::Halving), ("adaptive", ControllerKind::Adaptive)] {
+        let mut rates = Rates::new(kind);
+        rates.run(&order, 2 * HOSTS);
+        let nanos = (0..ROUNDS).map(|_| 1e9 / per_second(|| rates.run(&order, CYCLES))).fold(f64::MAX, f64::min);
+        table.add(
+            format!("of that, the rate's controller `{name}`, per request"),
+            format!("{nanos:.0} ns"),
+            "≤ 300 ns",
+        );
+    }
     let text = format!("{}/s; a whole cycle of ours costs {:.1} of their checks", thousands(theirs), theirs / ours);
     table.add("`governor` keyed check, same run", text, "printed");
 }
@@ -52,6 +73,37 @@ fn check(governor: &governor::DefaultKeyedRateLimiter<u32>, order: &[u32], count
     }
 }
 
+/// Nothing but the controllers of the hosts' rates: every 200th answer is a refusal.
+struct Rates {
+    each: Vec<Adaptive>,
+    bounds: Bounds,
+    now: u64,
+}
+
+impl Rates {
+    fn new(kind: ControllerKind) -> Self {
+        let original = Original { rate: 10.0, capacity: 10.0 };
+        let bounds = Bounds { original, min_rate: 0.0, refused: 1, budget: 8, cold: false };
+        Self { each: (0..HOSTS).map(|_| Adaptive::new(kind, original)).collect(), bounds, now: 1_000_000_000 }
+    }
+
+    fn run(&mut self, order: &[u32], requests: u32) {
+        for (turn, host) in order.iter().cycle().take(requests as usize).enumerate() {
+            // A host's turn comes each half second.
+            self.now += 500_000_000 / u64::from(HOSTS);
+            let (sent, answered) = (Mono::from_nanos(self.now - 50_000_000), Mono::from_nanos(self.now));
+            let one = &mut self.each[*host as usize];
+            one.on_send(sent, &self.bounds);
+            black_box(one.target(sent));
+            let signal = if turn % 200 == 199 { Signal::Throttle } else { Signal::Success };
+            black_box(one.pause(sent));
+            let seen = Observation { signal, sent, probe: false, latency: 0.05 };
+            black_box(one.on_outcome(answered, &self.bounds, &seen));
+            black_box(one.target(answered));
+        }
+    }
+}
+
 /// A controller, what is queued for its hosts, and what is in flight.
 pub(crate) struct World {
     controller: Controller,
@@ -61,8 +113,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(order: &[u32]) -> Self {
-        let policy = Policy { original: Original { rate: 1e6, capacity: 1e6 }, ..Policy::default() };
+    pub(crate) fn new(order: &[u32], kind: ControllerKind) -> Self {
+        let policy = Policy { original: Original { rate: 1e6, capacity: 1e6 }, kind, ..Policy::default() };
         let settings = Settings { policies: vec![policy], cold_start: false, ..Settings::default() };
         let mut controller = Controller::new(settings, Box::new(SeededJitter::new(1)));
         for _ in order {

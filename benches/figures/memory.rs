@@ -4,8 +4,9 @@
 
 use std::process::Command;
 
+use crawldeck::control::adaptive::Arc;
 use crawldeck::control::backoff::SeededJitter;
-use crawldeck::control::{Controller, PolicyId, Settings};
+use crawldeck::control::{Controller, ControllerKind, PolicyId, Settings};
 
 use crate::controller::World;
 use crate::table::Table;
@@ -15,7 +16,8 @@ const HOSTS: u32 = 1_000_000;
 pub(crate) fn measure(table: &mut Table) {
     for (kind, figure, to_reach) in [
         ("idle", "controller memory per host, 1,000,000 hosts, idle", "≤ 128 B"),
-        ("hot", "the same, each asked once", "≤ 1,024 B"),
+        ("halving", "the same, each asked once, `halving`", "≤ 1,024 B"),
+        ("adaptive", "the same, each asked once, `adaptive`", "≤ 1,024 B"),
     ] {
         let this = std::env::current_exe().expect("this program");
         let out = Command::new(this)
@@ -26,6 +28,13 @@ pub(crate) fn measure(table: &mut Table) {
         let bytes = String::from_utf8_lossy(&out.stdout).trim().to_owned();
         table.add(figure, format!("{bytes} B"), to_reach);
     }
+    size_of_state(table);
+}
+
+/// What the state of the controller `adaptive` takes of a hot host.
+fn size_of_state(table: &mut Table) {
+    let bytes = size_of::<Arc>();
+    table.add("of that, the state of the controller `adaptive`", format!("{bytes} B"), "≤ 512 B");
 }
 
 /// Prints bytes per host.
@@ -43,8 +52,9 @@ pub(crate) fn child(kind: &str) {
             drop(controller);
             grown
         }
-        _ => {
-            let mut world = World::new(&order);
+        kind => {
+            let kind = if kind == "adaptive" { ControllerKind::Adaptive } else { ControllerKind::Halving };
+            let mut world = World::new(&order, kind);
             // Some more, so that everybody was answered.
             for _ in 0..HOSTS / 1_000 + 1 {
                 world.run(1_000);

@@ -308,7 +308,7 @@ mod tests {
             "crawl.max_depth 0 to 2",
             "politeness.rate 2 to 0.5",
             "politeness.shape token-bucket to leaky-bucket",
-            "controller.kind halving to static",
+            "controller.kind adaptive to static",
             "politeness.global_rate 0 to 3",
             "backoff.max 1m to 1m 30s",
             "(network.proxy)",

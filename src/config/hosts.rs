@@ -19,8 +19,8 @@ use crate::control::{EndpointPolicy, Lane, Policy};
 
 /// Entries in a file at most: policies are numbered with 16 bits.
 pub const HOSTS_MAX: usize = 65_000;
-/// Endpoints in an entry at most: lanes are numbered with 8 bits, and lane 0 is the host's own.
-pub const ENDPOINTS_MAX: usize = 255;
+/// Endpoints in an entry at most: lanes are numbered with 8 bits, lane 0 is the host's own, and the last are the frontier's.
+pub const ENDPOINTS_MAX: usize = 250;
 
 /// Headers that the fetcher writes itself; set by hand they would break framing, politeness or decoding.
 const OWN_HEADERS: [&str; 10] = [

@@ -190,7 +190,7 @@ fn every_error_is_told_with_its_place_in_order() {
 }
 
 #[test]
-fn duplicate_keys_are_named_and_do_not_hide_other_errors() {
+fn row_35_duplicate_keys_are_named_and_do_not_hide_other_errors() {
     let shown = errors("[politeness]\nrate = 1\nrate = 2\n[ui]\nfps = 0\n");
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines.len(), 2, "{shown}");
@@ -476,7 +476,16 @@ fn flags_out_of_range_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn row_35_a_file_that_is_too_long_is_not_read_to_its_end() {
+    let folder = tempfile::tempdir().expect("folder");
+    let huge = folder.path().join("huge.toml");
+    std::fs::write(&huge, vec![b'#'; FILE_MAX as usize + 1]).expect("written");
+    let shown = Config::load(&huge).expect_err("refused").to_string();
+    assert!(shown.contains("huge.toml: is longer than 16 MiB"), "{shown}");
+}
+
+#[test]
+fn row_35_a_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().expect("folder");
     let missing = folder.path().join("missing.toml");
     let shown = Config::load(&missing).expect_err("refused").to_string();

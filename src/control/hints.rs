@@ -232,6 +232,18 @@ impl Pace {
         if now < self.valid_until && self.rate > 0.0 { self.rate } else { f64::INFINITY }
     }
 
+    /// As another process left it: no moment lies further off than a header could have put it.
+    pub(super) fn resumed(self, now: Mono) -> Self {
+        let window = now.after_secs(RESET_MAX + 1.0);
+        Self {
+            rate: if self.rate.is_finite() { self.rate.max(0.0) } else { 0.0 },
+            valid_until: self.valid_until.min(window),
+            not_before: self.not_before.min(now.after_secs(PAUSE_MAX)),
+            distrusted_until: self.distrusted_until.min(now.after(DISTRUST)),
+            ..self
+        }
+    }
+
     /// No request before.
     pub(super) fn not_before(&self) -> Mono {
         self.not_before

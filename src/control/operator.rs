@@ -255,20 +255,25 @@ impl Controller {
 
     fn undo(&mut self, now: Mono) -> CommandResult {
         let Some(act) = self.history.pop_done() else { return nothing("nothing to undo") };
-        let result = self.replay(now, &act, Direction::Back);
-        self.history.push_undone(act);
+        let (result, made) = self.replay(now, act, Direction::Back);
+        if !made.changes.is_empty() {
+            self.history.push_undone(made);
+        }
         result
     }
 
     fn redo(&mut self, now: Mono) -> CommandResult {
         let Some(act) = self.history.pop_undone() else { return nothing("nothing to redo") };
-        let result = self.replay(now, &act, Direction::Forth);
-        self.history.push_done(act);
+        let (result, made) = self.replay(now, act, Direction::Forth);
+        if !made.changes.is_empty() {
+            self.history.push_done(made);
+        }
         result
     }
 
-    /// Takes an act back or makes it again, host by host, leaving alone what was changed since.
-    fn replay(&mut self, now: Mono, act: &Act, direction: Direction) -> CommandResult {
+    /// Takes an act back or makes it again, host by host, leaving alone what was changed since. Gives what of the act
+    /// that was: what was left alone now has no part in the way back.
+    fn replay(&mut self, now: Mono, act: Act, direction: Direction) -> (CommandResult, Act) {
         let (what, word) = match direction {
             Direction::Back => (What::Undo, "undone"),
             Direction::Forth => (What::Redo, "redone"),
@@ -277,9 +282,10 @@ impl Controller {
         let mut changed = 0;
         let mut first = None;
         let mut skipped = Vec::new();
-        for change in &act.changes {
+        let mut made = Vec::new();
+        for change in act.changes {
             let before = changed;
-            match *change {
+            match change {
                 Change::Settings { host, before, after } => {
                     self.end_lifetimes(now, host);
                     let (from, to) = match direction {
@@ -325,9 +331,11 @@ impl Controller {
             }
             if changed > before {
                 first = first.or(change.host());
+                made.push(change);
             }
         }
-        CommandResult { changed, first, skipped, summary: why }
+        let summary = if changed == 0 { format!("nothing {why}") } else { why };
+        (CommandResult { changed, first, skipped, summary }, Act { name: act.name, changes: made })
     }
 
     /// Undoes (or redoes) a wake: the hold stands (or ends) again, if it would still run.

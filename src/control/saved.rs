@@ -9,6 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::adaptive::Adaptive;
+use super::hints::Pace;
+use super::history::SavedHistory;
 use super::hold::{Holding, TLS_HOLD_MAX};
 use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, Layer};
 use super::latency::Latency;
@@ -53,6 +55,8 @@ pub struct SavedHost {
     last_outcome: Option<Outcome>,
     #[serde(default)]
     moved: Option<(Mono, Trend)>,
+    #[serde(default)]
+    pace: Pace,
 }
 
 /// A bucket's original and what its controller learned.
@@ -72,11 +76,58 @@ struct SavedOverride {
     until: Option<Mono>,
 }
 
+impl From<Override> for SavedOverride {
+    fn from(one: Override) -> Self {
+        Self { rate: one.rate, capacity: one.capacity, since: one.since, until: one.until }
+    }
+}
+
+impl From<SavedOverride> for Override {
+    fn from(one: SavedOverride) -> Self {
+        Self { rate: one.rate, capacity: one.capacity, since: one.since, until: one.until }
+    }
+}
+
 /// The same for a pause.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct SavedPause {
     since: Mono,
     until: Option<Mono>,
+}
+
+impl From<Pause> for SavedPause {
+    fn from(one: Pause) -> Self {
+        Self { since: one.since, until: one.until }
+    }
+}
+
+impl From<SavedPause> for Pause {
+    fn from(one: SavedPause) -> Self {
+        Self { since: one.since, until: one.until }
+    }
+}
+
+/// All that the operator set on one host, with its moments.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct SavedOperator {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    overriding: Option<SavedOverride>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pause: Option<SavedPause>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    budget: Option<u32>,
+}
+
+impl From<OperatorSettings> for SavedOperator {
+    fn from(OperatorSettings { overriding, pause, budget }: OperatorSettings) -> Self {
+        Self { overriding: overriding.map(Into::into), pause: pause.map(Into::into), budget }
+    }
+}
+
+impl From<SavedOperator> for OperatorSettings {
+    fn from(SavedOperator { overriding, pause, budget }: SavedOperator) -> Self {
+        Self { overriding: overriding.map(Into::into), pause: pause.map(Into::into), budget }
+    }
 }
 
 impl SavedHost {
@@ -93,13 +144,8 @@ impl SavedHost {
     /// What the operator set.
     pub fn operator(&self) -> OperatorSettings {
         OperatorSettings {
-            overriding: self.overriding.map(|one| Override {
-                rate: one.rate,
-                capacity: one.capacity,
-                since: one.since,
-                until: one.until,
-            }),
-            pause: self.pause.map(|one| Pause { since: one.since, until: one.until }),
+            overriding: self.overriding.map(Into::into),
+            pause: self.pause.map(Into::into),
             budget: self.budget,
         }
     }
@@ -124,7 +170,17 @@ impl Controller {
 
     /// Whether [`Self::take_unsaved`] has any.
     pub fn has_unsaved(&self) -> bool {
-        !self.unsaved.is_empty()
+        !self.unsaved.is_empty() || self.history.is_unsaved()
+    }
+
+    /// What the operator can take back, if that has changed since the last call.
+    pub fn take_unsaved_history(&mut self) -> Option<SavedHistory> {
+        self.history.take_unsaved()
+    }
+
+    /// Takes up what the operator of another process did.
+    pub fn restore_history(&mut self, saved: SavedHistory) {
+        self.history = saved.into();
     }
 
     /// What is to be persisted of a host; `None` for one that was never asked anything.
@@ -137,13 +193,8 @@ impl Controller {
             layer: layer(&hot.layer),
             endpoints: hot.endpoints.iter().map(layer).collect(),
             holding: hot.holding.clone(),
-            overriding: operator.overriding.map(|one| SavedOverride {
-                rate: one.rate,
-                capacity: one.capacity,
-                since: one.since,
-                until: one.until,
-            }),
-            pause: operator.pause.map(|one| SavedPause { since: one.since, until: one.until }),
+            overriding: operator.overriding.map(Into::into),
+            pause: operator.pause.map(Into::into),
             budget: operator.budget,
             crawl_delay: hot.crawl_delay,
             sent: hot.sent,
@@ -156,6 +207,7 @@ impl Controller {
             last_ok: hot.last_ok,
             last_outcome: hot.last_outcome,
             moved: hot.moved,
+            pace: hot.pace,
         })
     }
 
@@ -218,6 +270,7 @@ impl SavedHost {
         hot.last_ok = self.last_ok;
         hot.last_outcome = self.last_outcome;
         hot.moved = self.moved;
+        hot.pace = self.pace.resumed(now);
         hot.retarget(now, policy, settings);
         hot.empty(now, policy);
         hot

@@ -13,10 +13,12 @@ mod dispatch;
 mod exclude;
 mod finish;
 mod focus;
+mod gather;
 mod intake;
 pub mod persist;
 mod publish;
 mod reload;
+mod sift;
 mod trouble;
 
 use std::sync::Arc;
@@ -32,7 +34,7 @@ use super::input::InputStream;
 use super::links;
 use super::robots::Robots;
 use super::scope::Scope;
-use super::throughput::Throughput;
+use super::throughput::{QueueWatch, Throughput};
 use super::traps::Traps;
 use super::worker::{Crew, Desk, REPORTS_MAX, Report};
 use crate::archive::{Archive, ArchiveHealth};
@@ -151,6 +153,8 @@ pub struct Engine {
     scope: Scope,
     links: Arc<links::Rules>,
     traps: Traps,
+    gathering: gather::Gathering,
+    sifts: sift::Sifts,
     /// Links are left out for want of room, and that was said.
     crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
@@ -165,6 +169,7 @@ pub struct Engine {
     sent: u64,
     bad_lines: u64,
     throughput: Throughput,
+    queue_watch: QueueWatch,
     timeline: Bins,
     persisted: persist::Persisted,
     looks: Looks,
@@ -220,6 +225,8 @@ impl Engine {
             scope: Scope::new(&config.crawl),
             links: Arc::new(link_rules(&config)),
             traps: Traps::default(),
+            gathering: gather::Gathering::default(),
+            sifts: sift::Sifts::default(),
             crowded: false,
             requests: Some(requests),
             reports,
@@ -232,6 +239,7 @@ impl Engine {
             sent: 0,
             bad_lines: 0,
             throughput: Throughput::default(),
+            queue_watch: QueueWatch::default(),
             timeline: Bins::default(),
             persisted: persist::Persisted::new(now),
             looks,
@@ -277,8 +285,10 @@ impl Engine {
         loop {
             let now = self.tick();
             self.check_troubles();
+            self.go_on_gathering();
             self.grant(now);
             self.walk_queue();
+            self.go_on_sifting();
             self.sweep(now);
             self.write_down(now);
             self.publish(now);
@@ -293,8 +303,9 @@ impl Engine {
             if alarm.is_elapsed() || wake < alarm.deadline() {
                 alarm.as_mut().reset(wake);
             }
-            if std::mem::take(&mut more) {
-                // Whoever is about to report does so first: a turn for many costs hardly more than a turn for one.
+            if std::mem::take(&mut more) || self.is_in_the_middle() {
+                // Whoever is about to report does so first: a turn for many costs hardly more than a turn for one. And
+                // what is done in steps is nobody's whole time.
                 tokio::task::yield_now().await;
             }
             tokio::select! {
@@ -337,7 +348,7 @@ impl Engine {
 
     /// How long the engine may sleep when nothing comes in.
     fn sleep_for(&mut self, now: Mono) -> Duration {
-        if self.walks() {
+        if self.is_in_the_middle() {
             return Duration::ZERO;
         }
         let grants = match self.may_grant(now) {
@@ -352,6 +363,11 @@ impl Engine {
         wake.since(now)
     }
 
+    /// Whether something that is done in steps has steps left.
+    fn is_in_the_middle(&self) -> bool {
+        self.walks() || self.gathers() || self.sifts()
+    }
+
     /// Whether requests may go out at all.
     fn may_grant(&self, now: Mono) -> bool {
         let limit = self.config.crawl.max_requests;
@@ -360,6 +376,7 @@ impl Engine {
             && now >= self.local_rest
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
             && self.frontier.keeps_up()
+            && !self.gathering.is_full()
             && self.archive.as_ref().is_none_or(Archive::has_room)
             && (limit == 0 || self.sent < limit)
     }
@@ -368,7 +385,7 @@ impl Engine {
         let idle = self.controller.in_flight() == 0;
         match self.phase {
             Phase::Stopped | Phase::Finished => true,
-            Phase::Draining => idle,
+            Phase::Draining => idle && !self.still_gathers(),
             Phase::Running => {
                 let limit = self.config.crawl.max_requests;
                 let spent = limit > 0 && self.sent >= limit;
@@ -376,7 +393,11 @@ impl Engine {
                 // A crawl that is done waits for a full disk; who cannot wait drains or stops it.
                 let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
                 let journaled = self.journal.backlog() == 0 || !self.journal_lives;
-                idle && done && self.exclusions.is_empty() && kept && journaled && self.is_settled()
+                let ended = self.exclusions.is_empty() && self.gathering.urls() == 0;
+                if idle && done && ended && self.frontier.pending() == 0 && self.skips_held() {
+                    return false;
+                }
+                idle && done && ended && kept && journaled && self.is_settled()
             }
         }
     }
@@ -392,11 +413,10 @@ impl Engine {
                 Report::Finished(finished) => self.finish_late(now, finished),
             }
         }
+        self.end_gathering();
         self.requeue_in_flight(now);
+        self.end_sifts();
         self.end_walks();
-        if self.phase == Phase::Running && self.frontier.pending() == 0 {
-            self.skip_parked();
-        }
         let finished = matches!(self.phase, Phase::Running | Phase::Draining);
         if finished {
             self.phase = Phase::Finished;

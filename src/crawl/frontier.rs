@@ -25,7 +25,7 @@ use crate::store::{Fate, Store, UrlId};
 pub use walk::Step;
 use walk::Walk;
 
-/// URLs pending at most, 4 bytes each; reading of inputs waits beyond it, links are left out.
+/// URLs pending at most, held back or not, 4 bytes each; reading of inputs waits beyond it, links are left out.
 pub const PENDING_MAX: usize = 50_000_000;
 
 /// URLs known at most, done ones included (8 bytes each); further ones are skipped, and said so.
@@ -38,6 +38,8 @@ const BATCH: (u16, u16) = (2, 256);
 const DOOMED_BATCH: usize = 1_024;
 /// The lane of such requests: no host has so many endpoints.
 const DOOMED_LANE: u8 = u8::MAX;
+/// The lane of requests for what is held back.
+const HELD_LANE: u8 = u8::MAX - 1;
 
 /// Whether a URL enters the frontier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,6 +226,27 @@ impl Frontier {
         if self.seen.insert(print) { Admission::New } else { Admission::Known }
     }
 
+    /// The same for what is no URL of the crawl by itself, the target of a redirect: known over a restart, too.
+    pub fn admit_target(&mut self, fingerprint: u128) -> Admission {
+        let admission = self.admit(fingerprint);
+        if admission == Admission::New
+            && let Some(store) = &mut self.store
+        {
+            store.known(folded(fingerprint));
+        }
+        admission
+    }
+
+    /// Whether a URL is known.
+    pub fn is_known(&self, fingerprint: u128) -> bool {
+        self.seen.contains(&folded(fingerprint))
+    }
+
+    /// Fingerprints that are known.
+    pub fn known(&self) -> usize {
+        self.seen.len()
+    }
+
     /// Gives the URL of a job that was admitted its number, and keeps it. `host` is `None` for one that is never sent
     /// anywhere.
     pub fn enter(&mut self, fingerprint: u128, host: Option<HostId>, job: &Job) -> UrlId {
@@ -234,10 +257,22 @@ impl Frontier {
     }
 
     /// Keeps that a URL is held back as one of `trap`.
-    pub fn hold(&mut self, id: UrlId, trap: u64, host: HostId, job: &Job) {
+    pub fn hold(&mut self, id: UrlId, trap: u64) {
         if let Some(store) = &mut self.store {
-            store.held(&HeldRecord { id, trap, host: host.0, depth: job.depth, url: job.root() });
+            store.held(HeldRecord { id, trap });
         }
+    }
+
+    /// Asks for URLs that are held back; what comes back is told by [`Self::is_held`].
+    pub fn load_held(&mut self, host: HostId, ids: Vec<u32>) {
+        if let Some(store) = &mut self.store {
+            store.load(host.0, HELD_LANE, ids);
+        }
+    }
+
+    /// Whether what was read back is what [`Self::load_held`] asked for.
+    pub fn is_held(lane: u8) -> bool {
+        lane == HELD_LANE
     }
 
     /// Keeps that a URL that was held back may go; it is to be pushed.
@@ -471,9 +506,10 @@ impl Frontier {
         self.pending
     }
 
-    /// Whether more may come in.
-    pub fn has_room(&self) -> bool {
-        self.pending < PENDING_MAX
+    /// Whether more may come in, while `parked` URLs are held back. Those take no room from inputs, which would wait for
+    /// the operator for ever.
+    pub fn has_room(&self, parked: usize) -> bool {
+        self.pending.saturating_add(parked) < PENDING_MAX
     }
 
     /// Whether the store's disk keeps up: if not, nothing more is granted and no input is read.

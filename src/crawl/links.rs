@@ -62,6 +62,13 @@ pub struct Found {
     pub note: Option<String>,
 }
 
+impl Found {
+    /// Whether there is nothing to take, and nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty() && self.sitemaps.is_empty() && self.left_out == 0 && self.note.is_none()
+    }
+}
+
 /// A body being searched for links.
 pub enum Search {
     /// An HTML page.

@@ -1,5 +1,7 @@
 //! Requests per second over several spans, and classes of the last five minutes, in fixed rings.
 
+use std::time::Duration;
+
 use crate::control::Mono;
 
 const SECONDS: usize = 900;
@@ -19,6 +21,27 @@ pub struct Throughput {
 impl Default for Throughput {
     fn default() -> Self {
         Self { seconds: Box::new([0; SECONDS]), minutes: [0; MINUTES], classes: [[0; 5]; SLOTS], second: 0 }
+    }
+}
+
+/// How long the queue was a while ago: where links are followed it may grow for hours, and then nobody knows its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueWatch {
+    /// The last two looks: when, and so many URLs.
+    looks: [Option<(Mono, u64)>; 2],
+}
+
+/// Between two looks at the queue at least.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+impl QueueWatch {
+    /// Looks at the queue; whether it is shorter than 10 to 20 seconds ago. Not before there was such a time.
+    pub fn shrinks(&mut self, now: Mono, pending: u64) -> bool {
+        let [before, last] = &mut self.looks;
+        if last.is_none_or(|(at, _)| now.since(at) >= LOOK_EVERY) {
+            *before = last.replace((now, pending));
+        }
+        before.is_some_and(|(_, then)| pending < then)
     }
 }
 
@@ -103,6 +126,17 @@ impl Throughput {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wanted_25_a_queue_that_grows_has_no_end_to_tell() {
+        let mut watch = QueueWatch::default();
+        let mut shrinks = |second: u32, pending| watch.shrinks(Mono::from_secs_f64(f64::from(second)), pending);
+        assert!((0..10).all(|second| !shrinks(second, u64::from(100 - second))), "too early to say");
+        assert!(shrinks(10, 90) && shrinks(15, 80), "shorter than at the beginning");
+        assert!(!shrinks(20, 200) && !shrinks(25, 95), "it grew, and is longer than it was at 10");
+        assert!(!shrinks(30, 300) && shrinks(35, 199));
+        assert!(shrinks(45, 199) && !shrinks(55, 199), "it stands");
+    }
 
     #[test]
     fn rates_follow_time_and_forget() {

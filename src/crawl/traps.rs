@@ -13,16 +13,19 @@
 //! * **Sessions.** A URL that is known but for the value of a session's parameter (a usual name, or an id's look
 //!   under many different pages) counts against [`SESSION_BUDGET`] or [`ID_BUDGET`] of that parameter.
 //!
-//! What is beyond a budget is parked, at most [`PARKED_PER_TRAP`] URLs a trap: `:allow PATTERN` lets them go, `:exclude`
-//! drops them; more are counted. What is parked is parked again when a run is resumed, and its traps stay shut. What this does not see: pages without end whose paths share nothing.
+//! What is beyond a budget is parked: it stands in the store, and here its number alone, 4 bytes. `:allow PATTERN` lets
+//! it go, `:exclude` drops it. What is parked and what is counted outlasts the process: [`Traps::take_unsaved`]. What
+//! this does not see: pages without end whose paths share nothing.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 
 use url::{Position, Url};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::control::HostId;
-use crate::store::UrlId;
+use crate::store::record::SignRecord;
+use crate::store::{Folded, UrlId};
 
 /// Steps in a row that cost nothing.
 pub const RUN_FREE: u16 = 32;
@@ -39,10 +42,6 @@ pub const SESSION_BUDGET: u32 = 64;
 /// The same for a parameter whose values look like ids, if it stands on this many different pages.
 pub const ID_BUDGET: u32 = 512;
 const ID_PAGES: u32 = 16;
-/// URLs that one trap keeps for the operator's decision.
-pub const PARKED_PER_TRAP: usize = 1_000;
-/// URLs that all traps keep.
-pub const PARKED_MAX: usize = 100_000;
 /// Patterns that are known, 16 bytes each; further ones count as known, too.
 pub const SHAPES_MAX: usize = 1_000_000;
 /// Patterns that are counted; URLs of further ones are not judged.
@@ -76,8 +75,6 @@ pub struct Candidate<'a> {
     pub host: HostId,
     /// The run of the page that it stands on.
     pub run: u16,
-    /// How deep it is, to be kept with it.
-    pub depth: u32,
 }
 
 /// What becomes of it.
@@ -98,39 +95,59 @@ pub struct Suspicion {
     pub pattern: String,
 }
 
-/// A URL that waits for the operator.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Parked {
-    /// Its number.
-    pub id: UrlId,
-    /// Where it leads.
-    pub url: Box<str>,
-    /// Whose URL it is.
-    pub host: HostId,
-    /// As in [`Candidate`].
-    pub depth: u32,
+/// What is counted of one pattern or parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Meter {
+    /// URLs that count against its budget.
+    pub count: u32,
+    /// Different pages a parameter stands on.
+    pub pages: u32,
+    unsaved: bool,
 }
 
-/// What is counted of one pattern or parameter.
-#[derive(Clone, Copy, Debug, Default)]
-struct Meter {
-    count: u32,
-    /// Different pages a parameter stands on.
-    pages: u32,
+/// Hashes, by themselves.
+pub type Hashes<T> = HashSet<T, BuildHasherDefault<Folded>>;
+/// What is counted, by the key of a pattern or parameter.
+pub type Meters = HashMap<u64, Meter, BuildHasherDefault<Folded>>;
+
+/// What is known of patterns.
+#[derive(Debug, Default)]
+pub struct Signs {
+    shapes: Hashes<u64>,
+    meters: Meters,
+    /// Pages without their session.
+    bare: Hashes<u128>,
+}
+
+/// URLs that are parked in one trap, all of one host.
+#[derive(Debug)]
+struct Shut {
+    host: HostId,
+    ids: Vec<u32>,
 }
 
 /// The traps of a crawl.
 #[derive(Debug, Default)]
 pub struct Traps {
-    shapes: HashSet<u64>,
-    meters: HashMap<u64, Meter>,
-    bare: HashSet<u128>,
+    signs: Signs,
+    /// What was learned since it was last saved; of meters the keys.
+    unsaved: Vec<SignRecord>,
+    unsaved_meters: Vec<u64>,
     /// By the key of the meter that ran out.
-    held: HashMap<u64, Vec<Parked>>,
+    shut: HashMap<u64, Shut>,
     parked: usize,
-    /// URLs of a host that are held back, parked or not.
-    by_host: HashMap<HostId, u32>,
+    /// What is held back of each host.
+    by_host: HashMap<HostId, HeldBack>,
     allowed: Vec<regex::Regex>,
+}
+
+/// What is held back of a host.
+#[derive(Clone, Copy, Debug, Default)]
+struct HeldBack {
+    /// URLs that are parked.
+    parked: u32,
+    /// Links on its pages to hosts too many of a domain.
+    beyond: u32,
 }
 
 /// The sign that a URL gives.
@@ -140,9 +157,21 @@ struct Sign {
     suspicion: Suspicion,
 }
 
+impl Signs {
+    /// Takes up what another process knew.
+    pub fn take(&mut self, sign: SignRecord) {
+        match sign {
+            SignRecord::Shape(key) => drop(self.shapes.insert(key)),
+            SignRecord::Bare(page) => drop(self.bare.insert(page)),
+            SignRecord::Meter { key, count, pages } => {
+                self.meters.insert(key, Meter { count, pages, unsaved: false });
+            }
+        }
+    }
+}
+
 impl Traps {
-    /// Judges a URL that is new. What is held is parked here, as long as there is room: then `number`, which is told the
-    /// trap's key, gives its number.
+    /// Judges a URL that is new. What is held is parked: `number`, which is told the trap's key, gives its number.
     pub fn judge(&mut self, candidate: Candidate<'_>, number: impl FnOnce(u64) -> UrlId) -> Verdict {
         if self.is_allowed(candidate.url.as_str()) {
             return Verdict::Enters(0);
@@ -150,52 +179,102 @@ impl Traps {
         let run = self.run(&candidate);
         let candidate = Candidate { run, ..candidate };
         let Some(sign) = self.sign(&candidate) else { return Verdict::Enters(run) };
-        if self.meters.len() >= METERS_MAX && !self.meters.contains_key(&sign.key) {
-            return Verdict::Enters(run);
-        }
-        let meter = self.meters.entry(sign.key).or_default();
+        let Some(meter) = self.meter(sign.key) else { return Verdict::Enters(run) };
         meter.count = meter.count.saturating_add(1);
         if meter.count <= sign.budget {
             return Verdict::Enters(run);
         }
         let first = meter.count == sign.budget + 1;
-        let held = self.held.entry(sign.key).or_default();
-        if held.len() < PARKED_PER_TRAP && self.parked < PARKED_MAX {
-            self.parked += 1;
-            let Candidate { url, host, depth, .. } = candidate;
-            held.push(Parked { id: number(sign.key), url: url.as_str().into(), host, depth });
-        }
-        self.lead_too_far(candidate.host);
+        self.park(sign.key, candidate.host, number(sign.key));
         Verdict::Held(first.then_some(sign.suspicion))
     }
 
-    /// Parks again what another process had parked in the trap of this key, which is shut.
-    pub fn restore(&mut self, trap: u64, parked: Parked) {
-        // Of a trap that was told already, so it is not told again.
-        self.meters.entry(trap).or_default().count = u32::MAX;
-        self.lead_too_far(parked.host);
-        self.parked += 1;
-        self.held.entry(trap).or_default().push(parked);
+    /// The meter of a pattern or parameter, to count on; `None` if there are too many.
+    fn meter(&mut self, key: u64) -> Option<&mut Meter> {
+        let full = self.signs.meters.len() >= METERS_MAX;
+        if full && !self.signs.meters.contains_key(&key) {
+            return None;
+        }
+        let meter = self.signs.meters.entry(key).or_default();
+        if !std::mem::replace(&mut meter.unsaved, true) {
+            self.unsaved_meters.push(key);
+        }
+        Some(meter)
     }
 
-    /// One more URL on a page of `host`, or of it, is held back: a link to one host too many of its domain, too.
+    /// What was learned since the last call, to be saved with the URLs that it was learned from.
+    pub fn take_unsaved(&mut self) -> Vec<SignRecord> {
+        let mut unsaved = std::mem::take(&mut self.unsaved);
+        for key in std::mem::take(&mut self.unsaved_meters) {
+            if let Some(meter) = self.signs.meters.get_mut(&key) {
+                meter.unsaved = false;
+                unsaved.push(SignRecord::Meter { key, count: meter.count, pages: meter.pages });
+            }
+        }
+        unsaved
+    }
+
+    /// Goes on with what another process knew of patterns.
+    pub fn restore_signs(&mut self, signs: Signs) {
+        self.signs = signs;
+    }
+
+    /// Parks a URL in a trap: one that is found, or one that stays.
+    pub fn park(&mut self, trap: u64, host: HostId, id: UrlId) {
+        self.parked += 1;
+        let held = self.by_host.entry(host).or_default();
+        held.parked = held.parked.saturating_add(1);
+        self.shut.entry(trap).or_insert_with(|| Shut { host, ids: Vec::new() }).ids.push(id.0);
+    }
+
+    /// Parks again what another process had parked in the trap of this key, which is shut.
+    pub fn restore(&mut self, trap: u64, host: HostId, id: UrlId) {
+        // A version that kept no meters told of it all the same, so it is not told again.
+        let told = Meter { count: u32::MAX, ..Meter::default() };
+        self.signs.meters.entry(trap).or_insert(told);
+        self.park(trap, host, id);
+    }
+
+    /// The traps in which something is parked.
+    pub fn shut(&self) -> Vec<u64> {
+        self.shut.keys().copied().collect()
+    }
+
+    /// Takes the numbers of what is parked in a trap, to be judged anew: each counts as parked until it is
+    /// [put back](Self::put_back) or [let out](Self::let_out).
+    pub fn take_shut(&mut self, trap: u64) -> Option<(HostId, Vec<u32>)> {
+        self.shut.remove(&trap).map(|Shut { host, ids }| (host, ids))
+    }
+
+    /// One of those stays.
+    pub fn put_back(&mut self, trap: u64, host: HostId, id: UrlId) {
+        self.shut.entry(trap).or_insert_with(|| Shut { host, ids: Vec::new() }).ids.push(id.0);
+    }
+
+    /// One of those is parked no more.
+    pub fn let_out(&mut self, host: HostId) {
+        self.parked = self.parked.saturating_sub(1);
+        if let Some(held) = self.by_host.get_mut(&host) {
+            held.parked = held.parked.saturating_sub(1);
+        }
+    }
+
+    /// A link on a page of `host` leads to one host too many of its domain.
     pub fn lead_too_far(&mut self, host: HostId) {
-        let count = self.by_host.entry(host).or_default();
-        *count = count.saturating_add(1);
+        let held = self.by_host.entry(host).or_default();
+        held.beyond = held.beyond.saturating_add(1);
     }
 
     /// What the operator said settles that.
     pub fn settle(&mut self, host: HostId) {
-        let parked = self.held.values().flatten().filter(|parked| parked.host == host).count();
-        match parked {
-            0 => self.by_host.remove(&host),
-            parked => self.by_host.insert(host, u32::try_from(parked).unwrap_or(u32::MAX)),
-        };
+        if let Some(held) = self.by_host.get_mut(&host) {
+            held.beyond = 0;
+        }
     }
 
-    /// URLs of a host that are held back.
+    /// URLs of a host, and links on its pages, that are held back.
     pub fn held(&self, host: HostId) -> u32 {
-        self.by_host.get(&host).copied().unwrap_or(0)
+        self.by_host.get(&host).map_or(0, |held| held.parked.saturating_add(held.beyond))
     }
 
     /// URLs that wait for the operator.
@@ -203,11 +282,9 @@ impl Traps {
         self.parked
     }
 
-    /// What matches is no trap from now on: what is parked of it, to be queued.
-    pub fn allow(&mut self, pattern: regex::Regex) -> Vec<Parked> {
-        let freed = self.take(|parked| pattern.is_match(&parked.url));
+    /// What matches is no trap from now on.
+    pub fn allow(&mut self, pattern: regex::Regex) {
         self.allowed.push(pattern);
-        freed
     }
 
     /// Patterns that are allowed.
@@ -220,34 +297,13 @@ impl Traps {
         self.allowed.iter().any(|pattern| pattern.is_match(text))
     }
 
-    /// Takes the parked URLs for which `wanted` holds; a trap of which none is left is one no more.
-    pub fn take(&mut self, wanted: impl Fn(&Parked) -> bool) -> Vec<Parked> {
-        let mut taken = Vec::new();
-        self.held.retain(|_, held| {
-            let (out, rest): (Vec<_>, Vec<_>) = std::mem::take(held).into_iter().partition(&wanted);
-            taken.extend(out);
-            *held = rest;
-            !held.is_empty()
-        });
-        self.parked -= taken.len();
-        // What was counted and not parked is forgotten with what was.
-        let mut left: HashMap<HostId, u32> = HashMap::new();
-        for parked in self.held.values().flatten() {
-            *left.entry(parked.host).or_default() += 1;
-        }
-        for host in taken.iter().map(|parked| parked.host) {
-            match left.get(&host) {
-                Some(left) => self.by_host.insert(host, *left),
-                None => self.by_host.remove(&host),
-            };
-        }
-        taken
-    }
-
     /// Steps since the last new pattern.
     fn run(&mut self, candidate: &Candidate<'_>) -> u16 {
         let key = xxh3_64(format!("{} {}", candidate.host.0, shape(candidate.url)).as_bytes());
-        let new = self.shapes.len() < SHAPES_MAX && self.shapes.insert(key);
+        let new = self.signs.shapes.len() < SHAPES_MAX && self.signs.shapes.insert(key);
+        if new {
+            self.unsaved.push(SignRecord::Shape(key));
+        }
         if new { 0 } else { candidate.run.saturating_add(1) }
     }
 
@@ -267,17 +323,17 @@ impl Traps {
             let key = xxh3_64(format!("{} session {lower}", candidate.host.0).as_bytes());
             let bare = format!("{}{}", &url.as_str()[..at], &url.as_str()[at + value.len()..]);
             let bare = xxh3_128(bare.as_bytes());
-            if self.bare.len() >= BARE_MAX && !self.bare.contains(&bare) {
+            if self.signs.bare.len() >= BARE_MAX && !self.signs.bare.contains(&bare) {
                 continue;
             }
-            if self.bare.insert(bare) {
-                if self.meters.len() < METERS_MAX || self.meters.contains_key(&key) {
-                    let meter = self.meters.entry(key).or_default();
+            if self.signs.bare.insert(bare) {
+                self.unsaved.push(SignRecord::Bare(bare));
+                if let Some(meter) = self.meter(key) {
                     meter.pages = meter.pages.saturating_add(1);
                 }
                 continue;
             }
-            let pages = self.meters.get(&key).map_or(0, |meter| meter.pages);
+            let pages = self.signs.meters.get(&key).map_or(0, |meter| meter.pages);
             if !usual && pages < ID_PAGES {
                 continue;
             }
@@ -427,159 +483,4 @@ fn host_pattern(url: &Url) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn url(text: &str) -> Url {
-        Url::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
-    }
-
-    fn judge(traps: &mut Traps, text: &str, run: u16) -> Verdict {
-        traps.judge(Candidate { url: &url(text), host: HostId(0), run, depth: 1 }, |_| UrlId::NONE)
-    }
-
-    fn enters(traps: &mut Traps, text: &str, run: u16) -> bool {
-        matches!(judge(traps, text, run), Verdict::Enters(_))
-    }
-
-    /// Follows links from page to page and gives how many entered, and the suspicion.
-    fn walk(traps: &mut Traps, pages: u32, page: impl Fn(u32) -> String) -> (u32, Option<Suspicion>) {
-        let (mut entered, mut suspicion, mut run) = (0, None, 0);
-        for number in 0..pages {
-            match judge(traps, &page(number), run) {
-                Verdict::Enters(now) => {
-                    entered += 1;
-                    run = now;
-                }
-                Verdict::Held(first) => suspicion = suspicion.or(first),
-            }
-        }
-        (entered, suspicion)
-    }
-
-    #[test]
-    fn case_56_calendars_and_paths_that_grow_are_bounded() {
-        // The first is new.
-        let most = 1 + u32::from(RUN_FREE) + RUN_BUDGET;
-        for (name, page) in [
-            ("a year a page", (|n| format!("http://h/cal?year={n}")) as fn(u32) -> String),
-            ("in the path", |n| format!("http://h/cal/{}/{}", 2000 + n / 12, n % 12)),
-            ("a month a page", |n| format!("http://h/cal?y={}&m={}", n / 12, n % 12)),
-        ] {
-            let mut traps = Traps::default();
-            let (entered, suspicion) = walk(&mut traps, 10_000, page);
-            assert_eq!(entered, most, "{name}");
-            let suspicion = suspicion.expect("it is told");
-            let pattern = regex::Regex::new(&suspicion.pattern).expect("a regular expression");
-            assert!(pattern.is_match(&page(5)) && !pattern.is_match("http://h/about"), "{suspicion:?}");
-            assert_eq!((traps.parked(), traps.held(HostId(0))), (PARKED_PER_TRAP, 10_000 - most), "{name}");
-        }
-        // In turns, as a month that leads to its days and a day that leads to the next month.
-        let turns = |n: u32| format!("http://h/{}/{n}", ["month", "day", "week"][n as usize % 3]);
-        assert_eq!(walk(&mut Traps::default(), 10_000, turns).0, 3 + u32::from(RUN_FREE) + 3 * RUN_BUDGET);
-        let mut traps = Traps::default();
-        let grows = |n: u32| format!("http://h/a/{}", "www.x.example/".repeat(n as usize));
-        let (entered, suspicion) = walk(&mut traps, 200, grows);
-        assert_eq!(entered, 1 + REPEATS_MAX as u32 + GROWTH_BUDGET);
-        let pattern = regex::Regex::new(&suspicion.expect("told").pattern).expect("a regular expression");
-        assert!(pattern.is_match(&grows(30)) && !pattern.is_match(&grows(2)));
-        let turns = |n: u32| format!("http://h{}", "/a/b/c".repeat(n as usize));
-        assert_eq!(walk(&mut Traps::default(), 200, turns).0, 1 + REPEATS_MAX as u32 + GROWTH_BUDGET);
-    }
-
-    #[test]
-    fn sessions_are_bounded_and_every_page_is_had_once() {
-        for (session, budget) in [
-            ("?PHPSESSID=", SESSION_BUDGET),
-            (";jsessionid=", SESSION_BUDGET),
-            ("?q=1&sid=", SESSION_BUDGET),
-            ("?tok=", ID_BUDGET),
-        ] {
-            let mut traps = Traps::default();
-            let (mut entered, mut pages) = (0, HashSet::new());
-            for number in 0_u32..5_000 {
-                let page = number % 40;
-                let id = format!("{:032x}", xxh3_128(&number.to_le_bytes()));
-                if enters(&mut traps, &format!("http://h/page{page}{session}{id}"), 0) {
-                    entered += 1;
-                    pages.insert(page);
-                }
-            }
-            assert_eq!(pages.len(), 40);
-            assert_eq!(entered, 40 + budget, "{session}");
-        }
-    }
-
-    #[test]
-    fn large_sites_are_no_traps() {
-        let mut traps = Traps::default();
-        for number in 0_u32..20_000 {
-            let id = format!("{:024x}", xxh3_64(&number.to_le_bytes()));
-            for text in [
-                format!("http://h/p/{number}"),
-                format!("http://h/wiki/Title_{number}"),
-                format!("http://h/article?id={id}"),
-                format!("http://h/article/{id}"),
-                format!("http://h/2026/12/{number}/index.html"),
-                format!("http://h/shop?item={number}&color=red"),
-            ] {
-                assert!(enters(&mut traps, &text, RUN_FREE - 1), "{text}");
-            }
-        }
-        assert_eq!(traps.parked(), 0);
-    }
-
-    #[test]
-    fn the_operator_allows_or_drops_what_is_held() {
-        let page = |n: u32| format!("http://h/cal?year={n}");
-        let mut traps = Traps::default();
-        let (entered, suspicion) = walk(&mut traps, 400, page);
-        let held = 400 - entered as usize;
-        assert_eq!(traps.parked(), held);
-        let pattern = regex::Regex::new(&suspicion.expect("told").pattern).expect("a regular expression");
-        assert_eq!(traps.take(|parked| parked.url.contains("year=399")).len(), 1);
-        assert_eq!(traps.held(HostId(0)) as usize, held - 1);
-        let freed = traps.allow(pattern);
-        assert_eq!((freed.len(), traps.parked(), traps.held(HostId(0))), (held - 1, 0, 0));
-        assert!(enters(&mut traps, &page(1_000), 900));
-    }
-
-    #[test]
-    fn a_pattern_is_short_whatever_it_is_about() {
-        for page in [
-            (|n| format!("http://h/{}/{n}", "long-".repeat(400))) as fn(u32) -> String,
-            |n| {
-                format!(
-                    "http://h/{}{n}",
-                    (0..50).map(|part| format!("{}-{part}x/", "a".repeat(30))).collect::<String>()
-                )
-            },
-            |n| format!("http://h{}", format!("/{}", "é".repeat(70)).repeat(n as usize + 1)),
-        ] {
-            let (_, suspicion) = walk(&mut Traps::default(), 400, page);
-            let suspicion = suspicion.expect("it is told");
-            assert!(suspicion.pattern.len() < 5 * 1_024 && suspicion.why.chars().count() < 200, "{suspicion:?}");
-            let pattern = regex::Regex::new(&suspicion.pattern).expect("a regular expression");
-            assert!(pattern.is_match(url(&page(30)).as_str()), "{suspicion:?}");
-        }
-    }
-
-    #[test]
-    fn shapes_and_parameters() {
-        let shown = |text: &str| shape(&url(text)).replace(ONE_NUMBER, "N").replace(ONE_ID, "ID");
-        for (text, expected) in [
-            ("http://h/", ""),
-            ("http://h/a/b", "/a/b"),
-            ("http://h/a/a/b/a", "/a/b"),
-            ("http://h/cal/2026/12", "/cal/N/N"),
-            ("http://h/page-12.html?x=1", "/page-N.html"),
-            ("http://h/x/0123456789abcdef01", "/x/ID"),
-            ("http://h/x;jsessionid=1", "/x"),
-        ] {
-            assert_eq!(shown(text), expected, "{text}");
-        }
-        let url = url("http://h/a;s=1/b?x=2&y&z=;=3");
-        let found: Vec<_> = parameters(&url).map(|(name, value, at)| (name, value, &url.as_str()[at..])).collect();
-        assert_eq!(found, [("s", "1", "1/b?x=2&y&z=;=3"), ("x", "2", "2&y&z=;=3"), ("z", "", ";=3"), ("", "3", "3")]);
-    }
-}
+mod tests;

@@ -55,7 +55,7 @@ pub fn each_url<E: From<StoreError>>(
                     *place = 0;
                 }
             }
-            Record::Host(_) | Record::Held(_) | Record::Mark(_) => {}
+            Record::Host(_) | Record::Held(_) | Record::Known(_) | Record::Sign(_) | Record::Mark(_) => {}
         }
         Ok(())
     })?;

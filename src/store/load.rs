@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::frame::{FileKind, FrameError, Frames};
-use super::record::{HeldRecord, Record, Records};
+use super::record::{HeldRecord, Record, Records, SignRecord};
 use super::states::{StateKind, States, read_states};
 use super::{Fate, Folded, StoreError, UrlId};
 use crate::clock::Anchor;
@@ -67,16 +67,12 @@ pub struct Waiting {
 }
 
 /// A URL that is held back as one of a trap.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldUrl {
     /// The trap, as the traps know it.
     pub trap: u64,
-    /// The URL.
-    pub url: Box<str>,
     /// The number of its host.
     pub host: u32,
-    /// Links between it and an input.
-    pub depth: u32,
 }
 
 /// What another process left, for the crawl to go on with.
@@ -94,6 +90,8 @@ pub struct Loaded {
     pub tried: Vec<Waiting>,
     /// URLs that are held back, as they came in.
     pub held: BTreeMap<u32, HeldUrl>,
+    /// What is known of patterns, for the traps.
+    pub signs: Vec<SignRecord>,
     /// Whether an input led to each host.
     pub given: Vec<bool>,
     /// All fingerprints.
@@ -183,14 +181,16 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
             ..Loaded::default()
         }));
     };
-    let mut pass = Pass { loaded: Loaded::default(), fates: Vec::new(), host_of: Vec::new(), waiting: HashMap::new() };
+    let mut pass = Pass::default();
     let mut transaction = Vec::new();
     while frames.transaction(&mut transaction).map_err(of_file(&path))? {
         for (at, payload) in &transaction {
             pass.frame(*at, payload, hooks.lane).ok_or_else(|| StoreError::Unknown { path: path.clone(), at: *at })?;
         }
     }
-    let Pass { mut loaded, mut fates, host_of, mut waiting } = pass;
+    let Pass { mut loaded, mut fates, host_of, mut waiting, meters } = pass;
+    let meters = meters.into_iter().map(|(key, (count, pages))| SignRecord::Meter { key, count, pages });
+    loaded.signs.extend(meters);
     loaded.urls_end = frames.committed();
     loaded.torn = frames.size() - frames.committed() + states.torn;
     loaded.next_id = u32::try_from(fates.len()).unwrap_or(u32::MAX);
@@ -258,12 +258,15 @@ fn find_late(
     Ok(late)
 }
 
+#[derive(Default)]
 struct Pass {
     loaded: Loaded,
     /// By number; 0 = pending.
     fates: Vec<u8>,
     host_of: Vec<u32>,
     waiting: HashMap<u32, Waiting>,
+    /// The last count of each meter of the traps.
+    meters: HashMap<u64, (u32, u32), BuildHasherDefault<Folded>>,
 }
 
 impl Pass {
@@ -331,12 +334,17 @@ impl Pass {
                     *place = 0;
                     loaded.held.remove(&id.0);
                 }
-                Record::Held(held) => {
-                    self.fates.get(held.id.0 as usize)?;
-                    loaded.hosts.get(held.host as usize)?;
-                    let HeldRecord { id, trap, host, depth, url } = held;
-                    loaded.held.insert(id.0, HeldUrl { trap, url: url.into(), host, depth });
+                Record::Held(HeldRecord { id, trap }) => {
+                    self.fates.get(id.0 as usize)?;
+                    let host = *self.host_of.get(id.0 as usize)?;
+                    loaded.hosts.get(host as usize)?;
+                    loaded.held.insert(id.0, HeldUrl { trap, host });
                 }
+                Record::Known(print) => drop(loaded.prints.insert(print)),
+                Record::Sign(SignRecord::Meter { key, count, pages }) => {
+                    self.meters.insert(key, (count, pages));
+                }
+                Record::Sign(sign) => loaded.signs.push(sign),
                 // A field that an older version did not have has its default; what is no JSON is damage.
                 Record::Mark(json) => loaded.mark = Some(serde_json::from_slice(json).ok()?),
             }

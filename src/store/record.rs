@@ -27,7 +27,11 @@ pub enum Record<'a> {
     /// A URL that had failed, or was held back, may go.
     Back(UrlId),
     /// A URL is held back as one of a trap.
-    Held(HeldRecord<'a>),
+    Held(HeldRecord),
+    /// A fingerprint that is known though no URL has it: the target of a redirect.
+    Known(u64),
+    /// What the traps know of patterns.
+    Sign(SignRecord),
     /// What the transaction tells of itself, as JSON.
     Mark(&'a [u8]),
 }
@@ -66,19 +70,31 @@ pub struct TriedRecord<'a> {
     pub hop: Option<HopRecord<'a>>,
 }
 
-/// A URL that is held back as one of a trap, with what the traps know of it.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct HeldRecord<'a> {
+/// A URL that is held back as one of a trap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeldRecord {
     /// Which.
     pub id: UrlId,
     /// The trap's key.
     pub trap: u64,
-    /// The number of its host.
-    pub host: u32,
-    /// Links between it and an input.
-    pub depth: u32,
-    /// The URL.
-    pub url: &'a str,
+}
+
+/// What the traps know of one pattern. A later meter of a key replaces an earlier one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SignRecord {
+    /// There is a pattern of this key.
+    Shape(u64),
+    /// There is a page with this hash, but for its session.
+    Bare(u128),
+    /// So much was counted of a pattern or parameter.
+    Meter {
+        /// Which.
+        key: u64,
+        /// URLs.
+        count: u32,
+        /// Pages it stands on.
+        pages: u32,
+    },
 }
 
 /// A chain of redirects under way.
@@ -100,7 +116,13 @@ const FATE: u8 = 3;
 const TRIED: u8 = 4;
 const BACK: u8 = 5;
 const MARK: u8 = 6;
-const HELD: u8 = 7;
+/// As it was written before the URL stood in its own record alone.
+const HELD_WITH_URL: u8 = 7;
+const HELD: u8 = 8;
+const KNOWN: u8 = 9;
+const SHAPE: u8 = 10;
+const BARE: u8 = 11;
+const METER: u8 = 12;
 
 /// The kinds of URLs by number; a kind that has none is never stored.
 const KINDS: [RequestKind; 5] =
@@ -154,13 +176,36 @@ pub fn push_tried(out: &mut Vec<u8>, record: &TriedRecord<'_>) {
 }
 
 /// Appends that a URL is held back.
-pub fn push_held(out: &mut Vec<u8>, record: &HeldRecord<'_>) {
+pub fn push_held(out: &mut Vec<u8>, record: HeldRecord) {
     out.push(HELD);
     push_number(out, u64::from(record.id.0));
     out.extend_from_slice(&record.trap.to_le_bytes());
-    push_number(out, u64::from(record.host));
-    push_number(out, u64::from(record.depth));
-    push_text(out, record.url);
+}
+
+/// Appends a fingerprint that no URL has.
+pub fn push_known(out: &mut Vec<u8>, print: u64) {
+    out.push(KNOWN);
+    out.extend_from_slice(&print.to_le_bytes());
+}
+
+/// Appends what the traps know.
+pub fn push_sign(out: &mut Vec<u8>, record: SignRecord) {
+    match record {
+        SignRecord::Shape(key) => {
+            out.push(SHAPE);
+            out.extend_from_slice(&key.to_le_bytes());
+        }
+        SignRecord::Bare(page) => {
+            out.push(BARE);
+            out.extend_from_slice(&page.to_le_bytes());
+        }
+        SignRecord::Meter { key, count, pages } => {
+            out.push(METER);
+            out.extend_from_slice(&key.to_le_bytes());
+            push_number(out, u64::from(count));
+            push_number(out, u64::from(pages));
+        }
+    }
 }
 
 /// Appends that a URL that had failed, or was held back, may go.
@@ -228,6 +273,14 @@ impl<'a> Records<'a> {
         u32::try_from(self.number()?).map_err(|_| Unreadable)
     }
 
+    fn hash(&mut self) -> Result<u64, Unreadable> {
+        Ok(u64::from_le_bytes(*self.bytes(8)?.first_chunk().ok_or(Unreadable)?))
+    }
+
+    fn long_hash(&mut self) -> Result<u128, Unreadable> {
+        Ok(u128::from_le_bytes(*self.bytes(16)?.first_chunk().ok_or(Unreadable)?))
+    }
+
     fn blob(&mut self) -> Result<&'a [u8], Unreadable> {
         let length = usize::try_from(self.number()?).map_err(|_| Unreadable)?;
         self.bytes(length)
@@ -242,7 +295,7 @@ impl<'a> Records<'a> {
             HOST => Record::Host(self.text()?),
             URL => {
                 let host = self.short()?.checked_sub(1);
-                let print = u64::from_le_bytes(*self.bytes(8)?.first_chunk().ok_or(Unreadable)?);
+                let print = self.hash()?;
                 let depth = self.short()?;
                 let run = u16::try_from(self.number()?).unwrap_or(u16::MAX);
                 let kind = KINDS.get(usize::from(self.byte()?)).copied().ok_or(Unreadable)?;
@@ -255,10 +308,18 @@ impl<'a> Records<'a> {
             }
             TRIED => Record::Tried(self.tried()?),
             BACK => Record::Back(UrlId(self.short()?)),
-            HELD => {
-                let id = UrlId(self.short()?);
-                let trap = u64::from_le_bytes(*self.bytes(8)?.first_chunk().ok_or(Unreadable)?);
-                Record::Held(HeldRecord { id, trap, host: self.short()?, depth: self.short()?, url: self.text()? })
+            HELD_WITH_URL => {
+                let held = HeldRecord { id: UrlId(self.short()?), trap: self.hash()? };
+                let _ = (self.short()?, self.short()?, self.text()?);
+                Record::Held(held)
+            }
+            HELD => Record::Held(HeldRecord { id: UrlId(self.short()?), trap: self.hash()? }),
+            KNOWN => Record::Known(self.hash()?),
+            SHAPE => Record::Sign(SignRecord::Shape(self.hash()?)),
+            BARE => Record::Sign(SignRecord::Bare(self.long_hash()?)),
+            METER => {
+                let (key, count, pages) = (self.hash()?, self.short()?, self.short()?);
+                Record::Sign(SignRecord::Meter { key, count, pages })
             }
             MARK => Record::Mark(self.blob()?),
             _ => return Err(Unreadable),
@@ -276,8 +337,7 @@ impl<'a> Records<'a> {
                 let (hops, cookies) = (self.byte()?, self.byte()?);
                 let mut chain = Vec::new();
                 for _ in 0..self.number()?.min(u64::from(u8::MAX)) {
-                    let print = u128::from_le_bytes(*self.bytes(16)?.first_chunk().ok_or(Unreadable)?);
-                    chain.push((print, self.byte()?));
+                    chain.push((self.long_hash()?, self.byte()?));
                 }
                 Some(HopRecord { url, hops, cookies, chain })
             }
@@ -298,5 +358,39 @@ impl<'a> Iterator for Records<'a> {
             self.0 = &[];
         }
         Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_traps_and_redirects_leave_is_read_as_it_was_written() {
+        let held = HeldRecord { id: UrlId(300), trap: u64::MAX - 1 };
+        let signs = [
+            SignRecord::Shape(7),
+            SignRecord::Bare(u128::MAX - 2),
+            SignRecord::Meter { key: 9, count: u32::MAX, pages: 200 },
+        ];
+        let mut payload = Vec::new();
+        push_held(&mut payload, held);
+        push_known(&mut payload, 5);
+        signs.iter().for_each(|sign| push_sign(&mut payload, *sign));
+        // As it was written once, with the URL behind.
+        payload.extend_from_slice(&[HELD_WITH_URL, 1]);
+        payload.extend_from_slice(&2_u64.to_le_bytes());
+        payload.extend_from_slice(&[0, 3, 1, b'u']);
+        push_back(&mut payload, UrlId(1));
+        let read: Vec<_> = Records::new(&payload).map(|record| record.expect("readable")).collect();
+        let mut expected = vec![Record::Held(held), Record::Known(5)];
+        expected.extend(signs.map(Record::Sign));
+        expected.push(Record::Held(HeldRecord { id: UrlId(1), trap: 2 }));
+        expected.push(Record::Back(UrlId(1)));
+        assert_eq!(read, expected);
+        for cut in 0..payload.len() {
+            let read: Vec<_> = Records::new(&payload[..cut]).filter_map(Result::ok).collect();
+            assert!(read.len() < expected.len() && expected.starts_with(&read), "cut at {cut}: {read:?}");
+        }
     }
 }

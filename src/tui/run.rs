@@ -28,6 +28,8 @@ use crate::config::Config;
 use crate::control::Mono;
 use crate::watch::{Request, Snapshot, UiSettings};
 
+#[cfg(debug_assertions)]
+mod fault;
 mod handle;
 
 pub use handle::{TuiError, TuiHandle, TuiOptions, spawn};
@@ -153,10 +155,11 @@ impl<D: Device> Ui<D> {
 
     /// How long there is nothing to do.
     fn wait(&self) -> Duration {
-        let Some(drawn_at) = self.drawn_at else { return Duration::ZERO };
+        // First: started in the background nothing was drawn yet, and nothing will be.
         if self.suspended {
             return SECOND;
         }
+        let Some(drawn_at) = self.drawn_at else { return Duration::ZERO };
         let pause = if self.dirty { self.frame } else { SECOND };
         // A millisecond more, so that the frame is due when the wait is over.
         drawn_at.after(pause).since(self.clock.now()) + Duration::from_millis(1)
@@ -167,6 +170,8 @@ impl<D: Device> Ui<D> {
         let now = self.clock.now();
         match message {
             Message::Snapshot(snapshot) => {
+                #[cfg(debug_assertions)]
+                fault::strike(snapshot.totals.urls_done);
                 self.model.apply(Arc::unwrap_or_clone(snapshot), now);
                 self.grant_wishes(now);
                 self.dirty = true;

@@ -102,6 +102,8 @@ pub fn bucket(view: &HostView, now: Mono) -> String {
             Limiting::RobotsPending => format!("{level}: not rate-limited, waits for robots.txt"),
             Limiting::GlobalRate => format!("{level}: not this bucket but the global rate limits"),
             Limiting::RequestLimit => format!("{level}: not rate-limited, the host's request limit is reached"),
+            // It came since the snapshot, and is as good as spent.
+            Limiting::NoTokens => String::from("rate-limited by us: this token goes out at once"),
             _ => format!("{level}: not rate-limited"),
         };
     }
@@ -220,6 +222,7 @@ mod tests {
         assert_eq!(with(Limiting::Connections, 4.0), "full: not rate-limited, waits for 1 slow connection");
         assert_eq!(with(Limiting::NothingQueued, 4.0), "full: not rate-limited, there is no work");
         assert_eq!(with(Limiting::NoTokens, 0.5), "empty: rate-limited by us, next token in 0.2 s");
+        assert_eq!(with(Limiting::NoTokens, 1.0), "rate-limited by us: this token goes out at once");
         assert_eq!(with(Limiting::Paused, 0.5), "fills, but nothing goes out while the host is paused");
         let mut view = sample::view(0);
         view.hold = Some(Hold { until: NOW.after_secs(9.0), since: NOW, reason: HoldReason::Throttled });

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crawldeck::control::{
     Amount, Command, ControllerKind, Lane, Lifetime, Mono, Original, Outcome, OverrideSpec, Policy, Settings, Verdict,
+    What, Who,
 };
-use crawldeck::sim::{Candidate, Limit, SimServer, run};
+use crawldeck::sim::{Candidate, Drift, Limit, SimServer, run};
 use proptest::prelude::*;
 
 use crate::support::virtual_host::{Response, VirtualHost};
@@ -205,4 +206,74 @@ fn invariant_15_limits_and_ceilings_scale() {
             assert!(report.refused_per_hour <= 20.0, "x{factor}, ceiling {ceiling}: {report:?}");
         }
     }
+}
+
+/// What the controller knows of its host after a while at a server of 2/s.
+fn settled(refusal_budget: u32) -> VirtualHost {
+    let mut settings = settings(10.0, 10.0, true);
+    settings.policies[0].refusal_budget = refusal_budget;
+    let mut world = VirtualHost::new(settings);
+    world.queue(Lane(0), 100_000);
+    let mut server = Server::new(2.0, 10.0);
+    world.run_until(Mono::from_secs_f64(1_500.0), |now, _| server.answer(now, 120));
+    world
+}
+
+#[test]
+fn the_number_is_explained_in_the_events_and_in_the_detail() {
+    let mut world = settled(8);
+    let said = world.controller.view(world.now, world.host).expect("the host").why.expect("a why").to_string();
+    let number = said.split_once("/s: measured, ").map_or("", |(number, _)| number);
+    assert!(number.parse().is_ok_and(|rate: f64| (1.9..2.1).contains(&rate)), "{said}");
+    for part in [" answers in ", " s between two refusals; next probe in ", "; refusals ", " of 8"] {
+        assert!(said.contains(part), "{part:?} in {said}");
+    }
+    let told = world.controller.take_decisions();
+    let rates: Vec<&str> =
+        told.iter().filter(|one| one.what == What::Rate && one.who == Who::Controller).map(|one| &*one.why).collect();
+    assert!(rates.iter().any(|why| why.contains("429") && why.contains("/s: measured, ")), "{rates:?}");
+}
+
+/// `:budget 3` on a host counts at once and is undone by undo; the configured one counts where nobody said another.
+#[test]
+fn a_budget_can_be_set_live_and_in_the_configuration_and_undone() {
+    let budget = |world: &VirtualHost| {
+        world.controller.view(world.now, world.host).expect("the host").why.expect("a why").budget
+    };
+    assert_eq!(budget(&settled(3)), 3, "as configured");
+    let mut world = settled(8);
+    let host = world.host;
+    assert_eq!(budget(&world), 8);
+    let run = |world: &mut VirtualHost| {
+        // One more request, so that the controller has heard of it.
+        let until = world.now.after(Duration::from_secs(5));
+        world.run_until(until, |_, _| OK);
+    };
+    world.controller.take_decisions();
+    assert_eq!(world.controller.command(world.now, Command::Budget(3), &[host], "").changed, 1);
+    run(&mut world);
+    assert_eq!((budget(&world), world.controller.operator_of(host).budget), (3, Some(3)));
+    let told = world.controller.take_decisions();
+    assert!(told.iter().any(|one| one.what == What::Budget && one.who == Who::Operator), "{told:?}");
+    assert_eq!(world.controller.command(world.now, Command::Undo, &[], "").changed, 1);
+    run(&mut world);
+    assert_eq!((budget(&world), world.controller.operator_of(host).budget), (8, None), "undone");
+    world.controller.command(world.now, Command::Redo, &[], "");
+    run(&mut world);
+    assert_eq!((budget(&world), world.controller.operator_of(host).budget), (3, Some(3)), "done again");
+}
+
+/// A smaller budget asks less often.
+#[test]
+fn a_smaller_budget_means_fewer_refusals_where_the_limit_wanders() {
+    let refused = |budget: u32| {
+        let policy = Policy { kind: ControllerKind::Adaptive, refusal_budget: budget, ..Policy::default() };
+        let core = Candidate::Core(Box::new(Settings { policies: vec![policy], ..Settings::default() }));
+        let mut server = SimServer::named("wandering");
+        server.spec.limit = Limit::Bucket { rate: 3.0, burst: 6.0 };
+        server.spec.drift = Drift::Noise { amplitude: 0.25, step: Duration::from_secs(30) };
+        run(&server, &core, 9).refused_per_hour
+    };
+    let (three, eight) = (refused(3), refused(8));
+    assert!(three < 0.75 * eight, "{three}/h with 3, {eight}/h with 8");
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crawldeck::control::{
-    Amount, Command, Lane, Lifetime, Mono, Original, Outcome, OverrideSpec, Policy, Settings, Shape, Verdict, WakeEven,
+    Amount, Command, Lane, Lifetime, Mono, Original, Outcome, OverrideSpec, Policy, PolicyId, Settings, Shape, Verdict,
+    WakeEven,
 };
 use proptest::prelude::*;
 
@@ -268,4 +269,27 @@ fn wanted_13_resume_restores_rate_capacity_cool_down_and_override() {
     assert_eq!(after.pause, None);
     let asked = world.controller.command(world.now, Command::Wake(WakeEven::Own), &[host], "");
     assert_eq!(asked.changed, 0, "the server asked for this hold");
+}
+
+#[test]
+fn redo_leaves_alone_what_undo_left_alone() {
+    let mut world = VirtualHost::new(settings(Shape::TokenBucket, 4.0, 4.0, false));
+    let hosts = [world.host, world.controller.add_host(PolicyId(0))];
+    let to = |rate, lifetime| {
+        Command::Override(OverrideSpec { rate: Some(Amount::Absolute(rate)), capacity: None, lifetime })
+    };
+    let overridden = |world: &VirtualHost| hosts.map(|host| world.controller.operator_of(host).overriding.is_some());
+    world.controller.command(world.now, to(0.5, Lifetime::Default), &hosts, "");
+    world.controller.command(world.now, to(2.0, Lifetime::For(Duration::from_secs(3))), &hosts[1..], "");
+    // The second host's lapses, so that both acts are changed since as far as they are about it.
+    world.now = world.now.after(Duration::from_secs(4));
+    let lapsed = world.controller.command(world.now, Command::Undo, &[], "");
+    assert_eq!((lapsed.changed, lapsed.skipped.len()), (0, 1));
+    assert!(lapsed.summary.starts_with("nothing undone: "), "{}", lapsed.summary);
+    let undone = world.controller.command(world.now, Command::Undo, &[], "");
+    assert_eq!((undone.changed, undone.skipped.len()), (1, 1));
+    assert_eq!(overridden(&world), [false, false]);
+    let redone = world.controller.command(world.now, Command::Redo, &[], "");
+    assert_eq!((redone.changed, redone.skipped.len()), (1, 0));
+    assert_eq!(overridden(&world), [true, false]);
 }

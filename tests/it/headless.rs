@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crawldeck::control::{Value, What};
 use crawldeck::sim::SimRequest;
 use hyper::HeaderMap;
 use rustix::process::Signal;
@@ -110,6 +111,56 @@ fn case_98_a_second_process_on_the_folder_is_refused_and_the_first_one_named() {
     third.signal(Signal::TERM);
     let third = third.end();
     assert_eq!(third.code, Some(0), "{}", third.err);
+}
+
+/// Whoever comes to the lock second goes, however close together they come.
+#[test]
+fn row_34_of_eight_that_are_started_at_once_just_one_lives() {
+    let scene = busy();
+    let (mut alive, mut refused) = ((0..8).map(|_| scene.headless()).collect::<Vec<_>>(), Vec::new());
+    scene.arrivals("requests of the one", 5);
+    until("seven have ended", || {
+        for mut one in std::mem::take(&mut alive) {
+            let ended = one.ends_within(Duration::ZERO);
+            if ended { refused.push(one) } else { alive.push(one) }
+        }
+        (refused.len() == 7).then_some(())
+    });
+    for one in refused {
+        let ended = one.end();
+        assert_eq!(ended.code, Some(2), "{}", ended.err);
+        assert!(ended.err.contains("process ") && ended.err.contains("-d"), "{}", ended.err);
+    }
+    let one = alive.pop().expect("just one lives");
+    one.signal(Signal::TERM);
+    assert_eq!(one.end().code, Some(0));
+    scene.assert_journal_complete();
+}
+
+/// Far more requests at once than there are descriptors: that is our trouble, and no host's.
+#[test]
+fn row_31_case_78_without_descriptors_granting_rests_and_no_host_pays_for_it() {
+    let hosts: Vec<String> = (0..50).map(|number| format!("h{number}.test")).collect();
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let scene = Scene::of(&hosts, fine(Duration::from_millis(200)), (50.0, 4.0), "[crawl]\nconcurrency = 200\n");
+    scene.list(&hosts, 6);
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\"", BINARY]);
+    let output = command.args(scene.run()).arg("--headless").current_dir(scene.path()).output().expect("a shell");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("finished: 300 of 300 done"), "{told}");
+    let (events, damaged) = records::events(&scene.dir());
+    assert_eq!(damaged, 0, "the journal is whole");
+    let count = |what: What| events.iter().filter(|event| event.what.known() == Some(what)).count();
+    assert_eq!((count(What::Hold), count(What::UrlFailed)), (0, 0), "{told}");
+    let falls = events.iter().filter(|event| match (&event.before, &event.after) {
+        (Value::Number(before), Value::Number(after)) => event.what.known() == Some(What::Rate) && after < before,
+        _ => false,
+    });
+    assert_eq!(falls.count(), 0, "{told}");
+    let rests = events.iter().any(|event| event.why.as_str().starts_with("granting rests: "));
+    assert!(rests, "it is said: {told}");
 }
 
 #[test]

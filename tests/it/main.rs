@@ -1,6 +1,7 @@
 //! All integration tests, in one binary: each more would link everything again.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod adaptive_figures;
 mod adaptive_properties;
 mod adaptive_worlds;
 mod architecture;
@@ -8,6 +9,7 @@ mod archive;
 mod cli;
 mod control_properties;
 mod crash;
+mod crash_links;
 mod crawl;
 mod demo_servers;
 mod disk_trouble;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crawldeck::clock::{Clock, SystemClock, Wall};
+use crawldeck::clock::{Clock, SystemClock};
 use crawldeck::config::{Config, HostRule};
 use crawldeck::control::backoff::NoJitter;
 use crawldeck::control::host::LaneQueue;
@@ -25,22 +25,7 @@ use tokio::sync::mpsc;
 use crate::support::binary::{Child, Scene, crawldeck, fine, until};
 use crate::support::pty::Pty;
 use crate::support::records;
-
-/// Time as the paused runtime has it.
-#[derive(Debug)]
-struct VirtualClock {
-    origin: tokio::time::Instant,
-}
-
-impl Clock for VirtualClock {
-    fn now(&self) -> Mono {
-        Mono::ZERO.after(self.origin.elapsed() + Duration::from_secs(1))
-    }
-
-    fn wall(&self) -> Wall {
-        Wall(1_700_000_000_000_000 + i64::try_from(self.origin.elapsed().as_micros()).expect("short"))
-    }
-}
+use crate::support::virtual_clock::VirtualClock;
 
 /// Answers everything with 200 after ten virtual milliseconds, and remembers what was asked for when.
 struct Recorder {
@@ -261,7 +246,7 @@ async fn what_the_operator_set_stays_and_a_known_host_gets_its_new_rule() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_file_changes_nothing_and_is_told_until_it_is_right() {
+async fn case_100_row_35_a_wrong_file_changes_nothing_and_is_told_until_it_is_right() {
     let mut world = World::start(config("rate = 1.0", ""), urls("a.test", 5_000), true).await;
     world.pass(SECOND).await;
     world
@@ -481,7 +466,7 @@ fn on_screen(size: (u16, u16)) -> (Scene, Pty, std::path::PathBuf, String) {
 }
 
 #[test]
-fn a_file_that_is_written_anew_is_taken_and_a_wrong_one_is_told_on_every_screen() {
+fn case_100_row_35_a_file_that_is_written_anew_is_taken_and_a_wrong_one_is_told_on_every_screen() {
     let (scene, mut pty, file, text) = on_screen((120, 30));
     // In place, then by rename, then in place again.
     std::fs::write(&file, text.replace("rate = 20.0", "rate = 21.0")).expect("written");
@@ -576,7 +561,7 @@ fn without_a_screen_a_line_tells_of_it_and_a_hang_up_reads_nothing() {
 }
 
 #[test]
-fn links_and_folders_that_are_swapped_are_followed() {
+fn row_35_links_and_folders_that_are_swapped_are_followed() {
     let scene = Scene::new(fine(Duration::from_millis(5)), 20.0, 2.0, "");
     scene.list(&["a.test"], 50_000);
     let text = std::fs::read_to_string(scene.path().join("scene.toml")).expect("written");

@@ -9,5 +9,6 @@ pub(crate) mod oracle;
 pub(crate) mod pty;
 pub(crate) mod raw_server;
 pub(crate) mod records;
+pub(crate) mod virtual_clock;
 pub(crate) mod virtual_host;
 pub(crate) mod warc;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use regex::Regex;
 
 use super::Engine;
+use super::sift::Because;
 use crate::config::CONCURRENCY_RANGE;
 use crate::control::{Value, What, Who};
 use crate::crawl::address::parse_url;
@@ -48,7 +49,7 @@ impl Engine {
             }
             Change::Add(what) => self.add(&what).map(Some),
             Change::Exclude(pattern) => self.exclude(ticket, &pattern).map(|()| None),
-            Change::Allow(pattern) => self.allow(&pattern).map(Some),
+            Change::Allow(pattern) => self.allow(ticket, pattern).map(|()| None),
             Change::Concurrency(wanted) => self.set_concurrency(wanted).map(Some),
             Change::Reload => self.ask_for_reload(ticket).map(|()| None),
         }
@@ -96,29 +97,19 @@ impl Engine {
     }
 
     /// What matches is no trap: what is held back of it goes, and a domain of that name may have more hosts.
-    fn allow(&mut self, pattern: &str) -> Result<String, String> {
+    fn allow(&mut self, ticket: u64, pattern: String) -> Result<(), String> {
         if self.traps.allowed().len() >= ALLOWS_MAX {
             return Err(format!("not allowed: there are {ALLOWS_MAX} patterns already"));
         }
-        let regex = Regex::new(pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
+        let regex = Regex::new(&pattern).map_err(|_| format!("not allowed: `{pattern}` is no regular expression"))?;
         let domains = self.scope.forgive(|domain| regex.is_match(domain));
         for host in domains.iter().flatten() {
             self.traps.settle(*host);
             self.tell_held_back(*host);
         }
-        let domains = domains.len();
-        let freed = self.traps.allow(regex);
-        let count = freed.len();
-        for parked in freed {
-            self.release(parked);
-        }
-        let mut why = format!("allowed {pattern}: {count} URLs let go");
-        if domains > 0 {
-            why.push_str(&format!(", {domains} domains may have more hosts"));
-        }
-        let count = Value::Number(count as f64);
-        self.event(Who::Operator, None, What::Allow, Value::Text(pattern.to_owned()), count, &why, None);
-        Ok(why)
+        self.traps.allow(regex);
+        self.sift(Because::Allowed { ticket, pattern, domains: domains.len() });
+        Ok(())
     }
 
     fn set_concurrency(&mut self, wanted: u32) -> Result<String, String> {

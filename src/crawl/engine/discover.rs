@@ -11,21 +11,19 @@ use crate::control::{HostId, Lane, RequestKind, Value, What, Who};
 use crate::crawl::address::{Authority, fingerprint, parse_url};
 use crate::crawl::frontier::Admission;
 use crate::crawl::job::Job;
-use crate::crawl::links::{Found, Link};
 use crate::crawl::scope::NewHost;
-use crate::crawl::traps::{Candidate, Parked, Suspicion, Verdict};
+use crate::crawl::traps::{Candidate, Suspicion, Verdict};
 use crate::store::UrlId;
-use crate::store::load::HeldUrl;
 use crate::text::Clean;
 
 /// Sitemap indexes inside of sitemap indexes.
-const NESTING_MAX: u32 = 3;
+pub(super) const NESTING_MAX: u32 = 3;
 /// Lanes of hosts that one page leads to and that are told to the controller at once.
 const LANES_MAX: usize = 256;
 
 /// What a URL that was found would be.
 #[derive(Clone, Copy)]
-enum As {
+pub(super) enum As {
     /// A page, on one with this run.
     Page { depth: u32, run: u16 },
     /// A sitemap, so many indexes deep.
@@ -53,37 +51,6 @@ impl Engine {
         }
     }
 
-    /// Takes what the answer to `job` led to.
-    pub(super) fn discover(&mut self, host: HostId, job: &Job, found: Found) {
-        let Found { links, sitemaps, left_out, note, .. } = found;
-        if left_out > 0 && note.is_none() {
-            self.odd(host, &job.url, &format!("{left_out} links of the page are left out: it has too many"));
-        }
-        if let Some(note) = note {
-            self.odd(host, &job.url, &note);
-        }
-        let of_sitemap = job.kind() == RequestKind::Sitemap;
-        let depth = if of_sitemap { 1 } else { job.depth.saturating_add(1) };
-        let run = if of_sitemap { 0 } else { job.run };
-        let mut touched = Vec::new();
-        for Link { url, fingerprint } in links {
-            if self.scope.takes(&url)
-                && let Some(lane) = self.enter(&url, fingerprint, As::Page { depth, run }, Some(host))
-            {
-                self.touch(&mut touched, lane);
-            }
-        }
-        let depth = job.depth.saturating_add(1);
-        if !sitemaps.is_empty() && depth > NESTING_MAX {
-            self.odd(host, &job.url, &format!("sitemap indexes more than {NESTING_MAX} deep are not read"));
-        } else {
-            self.discover_sitemaps(sitemaps, depth, Some(host), &mut touched);
-        }
-        for (host, lane) in touched {
-            self.sync(host, lane);
-        }
-    }
-
     /// The sitemaps that the robots.txt of `authority` names, as written there.
     pub(super) fn take_sitemaps(&mut self, authority: &Authority, written: &[Box<str>]) {
         let Some(robots_url) = authority.robots_url() else { return };
@@ -97,57 +64,51 @@ impl Engine {
             })
         };
         let addresses = written.iter().filter_map(|text| absolute(text).ok());
-        let links = addresses.map(|address| Link { fingerprint: fingerprint(&address.url), url: address.url });
         let mut touched = Vec::new();
-        self.discover_sitemaps(links.collect(), 0, None, &mut touched);
+        for address in addresses {
+            let print = fingerprint(&address.url);
+            if let Some(lane) = self.enter(&address.url, print, As::Sitemap { depth: 0 }, None) {
+                self.touch(&mut touched, lane);
+            }
+        }
         for (host, lane) in touched {
             self.sync(host, lane);
         }
     }
 
-    /// A sitemap lies where the site says, on another host too; that each is read once ends every circle.
-    fn discover_sitemaps(
-        &mut self,
-        sitemaps: Vec<Link>,
-        depth: u32,
-        on: Option<HostId>,
-        touched: &mut Vec<(HostId, Lane)>,
-    ) {
-        for Link { url, fingerprint } in sitemaps {
-            if let Some(lane) = self.enter(&url, fingerprint, As::Sitemap { depth }, on) {
-                self.touch(touched, lane);
-            }
-        }
-    }
-
     /// A URL that was found on a page of `on` enters the frontier, if it is new.
-    fn enter(&mut self, url: &Url, fingerprint: u128, found: As, on: Option<HostId>) -> Option<(HostId, Lane)> {
-        if !self.frontier.has_room() {
+    pub(super) fn enter(
+        &mut self,
+        url: &Url,
+        fingerprint: u128,
+        found: As,
+        on: Option<HostId>,
+    ) -> Option<(HostId, Lane)> {
+        if !self.frontier.has_room(self.traps.parked()) {
             self.crowded();
             return None;
         }
         self.crowded = false;
-        match self.frontier.admit(fingerprint) {
-            Admission::New => {}
-            Admission::Known => return None,
-            Admission::Full => {
-                self.skip(UrlId::NONE, None, url.as_str(), "too many URLs are known");
-                return None;
-            }
-        }
         // The configuration may have changed since the page was asked for.
-        if self.excluded_by(url).is_some() {
+        if self.frontier.is_known(fingerprint) || self.excluded_by(url).is_some() {
             return None;
         }
         let plain = |now| match found {
             As::Page { depth, .. } => Job { depth, ..Job::page(url, now) },
             As::Sitemap { depth } => Job::sitemap(url, depth, now),
         };
-        let Some(host) = self.found_host(url, on) else {
-            if !self.hosts.has_room() {
-                let id = self.frontier.enter(fingerprint, None, &plain(self.now));
-                self.skip(id, None, url.as_str(), "too many hosts");
-            }
+        let host = self.found_host(url, on);
+        if host.is_none() && self.hosts.has_room() {
+            // Its domain has too many hosts: it is left out, and takes no room at all.
+            return None;
+        }
+        if self.frontier.admit(fingerprint) == Admission::Full {
+            self.skip(UrlId::NONE, None, url.as_str(), "too many URLs are known");
+            return None;
+        }
+        let Some(host) = host else {
+            let id = self.frontier.enter(fingerprint, None, &plain(self.now));
+            self.skip(id, None, url.as_str(), "too many hosts");
             return None;
         };
         if self.is_spent(host) {
@@ -157,7 +118,7 @@ impl Engine {
         }
         let job = match found {
             As::Page { depth, run } => {
-                let run = self.enters_with(fingerprint, Candidate { url, host, run, depth })?;
+                let run = self.enters_with(fingerprint, Candidate { url, host, run }, depth)?;
                 Job { depth, run, ..Job::page(url, self.now) }
             }
             As::Sitemap { depth } => Job::sitemap(url, depth, self.now),
@@ -170,13 +131,12 @@ impl Engine {
     }
 
     /// The run of a URL; `None` if it looks like one of a trap: then it waits for the operator.
-    fn enters_with(&mut self, fingerprint: u128, candidate: Candidate<'_>) -> Option<u16> {
-        let Candidate { url, host, depth, .. } = candidate;
-        let job = Job { depth, ..Job::page(url, self.now) };
-        let frontier = &mut self.frontier;
+    fn enters_with(&mut self, fingerprint: u128, candidate: Candidate<'_>, depth: u32) -> Option<u16> {
+        let Candidate { url, host, .. } = candidate;
+        let (frontier, now) = (&mut self.frontier, self.now);
         let park = |trap| {
-            let id = frontier.enter(fingerprint, Some(host), &job);
-            frontier.hold(id, trap, host, &job);
+            let id = frontier.enter(fingerprint, Some(host), &Job { depth, ..Job::page(url, now) });
+            frontier.hold(id, trap);
             id
         };
         let suspicion = match self.traps.judge(candidate, park) {
@@ -195,52 +155,6 @@ impl Engine {
     pub(super) fn tell_held_back(&mut self, host: HostId) {
         let urls = self.traps.held(host);
         self.controller.set_held_back(host, urls);
-    }
-
-    /// A URL that was held back may go.
-    pub(super) fn release(&mut self, parked: Parked) {
-        let Parked { id, url: text, host, depth } = parked;
-        self.tell_held_back(host);
-        let Ok(url) = Url::parse(&text) else {
-            self.skip(id, Some(host), &text, "it is no URL");
-            return;
-        };
-        if self.is_spent(host) {
-            self.skip(id, Some(host), url.as_str(), super::SPENT);
-            return;
-        }
-        self.hosts.note_scheme(host, &url);
-        let lane = self.hosts.lane(host, &url, &self.config);
-        let job = Job { depth, ..Job::page(&url, self.now) };
-        self.frontier.let_go(id);
-        self.frontier.push(host, lane, job.numbered(id));
-        self.sync(host, lane);
-    }
-
-    /// What another process held back is held back, unless it is allowed or excluded by now.
-    pub(super) fn restore_held(&mut self, held: std::collections::BTreeMap<u32, HeldUrl>) {
-        for (id, HeldUrl { trap, url, host, depth }) in held {
-            let parked = Parked { id: UrlId(id), url, host: HostId(host), depth };
-            if self.traps.is_allowed(&parked.url) {
-                self.release(parked);
-                continue;
-            }
-            let excluded = Url::parse(&parked.url).ok().and_then(|url| self.excluded_by(&url));
-            if let Some(pattern) = excluded {
-                self.skip(parked.id, Some(parked.host), &parked.url, &format!("excluded by {pattern}"));
-                continue;
-            }
-            let host = parked.host;
-            self.traps.restore(trap, parked);
-            self.tell_held_back(host);
-        }
-    }
-
-    /// The crawl is done but for what nobody allowed.
-    pub(super) fn skip_parked(&mut self) {
-        for Parked { id, url, host, .. } in self.traps.take(|_| true) {
-            self.skip(id, Some(host), &url, "held back as a trap, and not allowed until the end");
-        }
     }
 
     /// The host of a link, made known if its domain has room for one more.
@@ -278,7 +192,7 @@ impl Engine {
         let fingerprint = fingerprint(target);
         if hop.depth == 0 {
             // Whoever links to the target finds that it was fetched.
-            self.frontier.admit(fingerprint);
+            self.frontier.admit_target(fingerprint);
             if self.scope.give_target(from, target) {
                 self.keep_given(target);
             }
@@ -288,7 +202,7 @@ impl Engine {
             return Hop::Enough;
         }
         // Back to where it was, with a cookie perhaps: the chain's own affair.
-        let goes_on = hop.has_seen(fingerprint) || self.frontier.admit(fingerprint) == Admission::New;
+        let goes_on = hop.has_seen(fingerprint) || self.frontier.admit_target(fingerprint) == Admission::New;
         // A host that only redirects lead to is one that links lead to.
         if goes_on && self.found_host(target, self.hosts.find(from)).is_some() { Hop::Follow } else { Hop::Enough }
     }
@@ -304,13 +218,13 @@ impl Engine {
         self.event(Who::System, None, What::System, Value::None, Value::None, &why, None);
     }
 
-    fn odd(&mut self, host: HostId, url: &str, why: &str) {
+    pub(super) fn odd(&mut self, host: HostId, url: &str, why: &str) {
         let url = Clean::new(url);
         self.event(Who::System, Some(host), What::Anomaly, Value::None, Value::None, why, Some(url.as_str()));
     }
 
     /// Notes a lane whose queue grew.
-    fn touch(&mut self, touched: &mut Vec<(HostId, Lane)>, lane: (HostId, Lane)) {
+    pub(super) fn touch(&mut self, touched: &mut Vec<(HostId, Lane)>, lane: (HostId, Lane)) {
         if touched.last() == Some(&lane) || touched.contains(&lane) {
             return;
         }
@@ -319,5 +233,81 @@ impl Engine {
             return;
         }
         touched.push(lane);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::config::Config;
+    use crate::crawl::engine::{EngineParts, Looks};
+    use crate::crawl::exchange::{Fetch, FetchRequest, ReplyFuture};
+    use crate::crawl::input;
+    use crate::crawl::scope::HOSTS_PER_DOMAIN;
+    use crate::journal::Journal;
+    use crate::store::Store;
+
+    /// A fetcher that is never asked: the engine does not run.
+    struct Nobody;
+
+    impl Fetch for Nobody {
+        fn fetch(&self, request: FetchRequest) -> ReplyFuture {
+            panic!("{} was asked for", request.url)
+        }
+    }
+
+    fn engine(folder: &std::path::Path) -> Engine {
+        let clock = SystemClock::shared();
+        Engine::new(EngineParts {
+            config: Arc::new(Config::parse("[crawl]\nfollow = \"domain\"", "t.toml").expect("valid")),
+            fetch: Arc::new(Nobody),
+            clock: clock.clone(),
+            store: Store::begun_in(folder),
+            loaded: None,
+            journal: Journal::open(folder, clock).expect("writable"),
+            archive: None,
+            inputs: input::spawn(Vec::new()).expect("nothing to read"),
+            requests: mpsc::channel(1).1,
+            watcher: None,
+            looks: Looks::AtTotals,
+            frame: Duration::from_millis(1),
+            seed: 1,
+        })
+    }
+
+    /// What grows with hosts and URLs: a count, not what an allocator makes of it.
+    fn grown(engine: &Engine) -> (usize, usize, usize, usize) {
+        let Engine { hosts, frontier, traps, controller, .. } = engine;
+        let hot = (0..hosts.len()).filter(|host| controller.saved(HostId(*host as u32)).is_some()).count();
+        (hosts.len(), frontier.known(), frontier.pending() + traps.parked(), hot)
+    }
+
+    /// Five million names cost what two thousand cost: beyond the bound of its domain a name leaves nothing behind. Nothing
+    /// is ever evicted, so that no host comes back with a burst or without its penalty.
+    #[tokio::test]
+    async fn case_16_names_beyond_the_bound_of_their_domain_leave_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut engine = engine(folder.path());
+        engine.admit("http://trap.example/".parse().expect("a URL"));
+        let on = engine.hosts.find(&"http://trap.example/".parse().expect("a URL"));
+        let meet = |engine: &mut Engine, from: u32, to: u32| {
+            for number in from..to {
+                let url: Url = format!("http://n{number}.trap.example/").parse().expect("a URL");
+                engine.enter(&url, fingerprint(&url), As::Page { depth: 1, run: 0 }, on);
+            }
+            grown(engine)
+        };
+        let bound = meet(&mut engine, 0, 2_000);
+        let most = HOSTS_PER_DOMAIN as usize + 1;
+        // Hosts, fingerprints, URLs; and none has a bucket of its own before it is asked.
+        assert_eq!(bound, (most, most, most, 0));
+        assert_eq!(meet(&mut engine, 2_000, 30_000), bound, "flat, however many come");
+        assert_eq!(meet(&mut engine, 0, 1_000), bound, "and those that are known are so still");
     }
 }

@@ -7,6 +7,7 @@ use regex::Regex;
 use url::Url;
 
 use super::Engine;
+use super::sift::Because;
 use crate::control::{HostId, RequestKind, Value, What, Who};
 use crate::crawl::job::Job;
 
@@ -23,8 +24,11 @@ pub(super) struct Exclusion {
     patterns: Vec<Regex>,
     /// How the pattern was typed, or what it comes from.
     name: String,
-    /// The walk has begun.
+    /// The walk has begun, and is over.
     begun: bool,
+    walked: bool,
+    /// What is held back has been looked at.
+    sifted: bool,
     removed: u64,
 }
 
@@ -48,25 +52,39 @@ impl Engine {
 
     /// Walks through the queue for `patterns`, after the walks that were asked for before.
     pub(super) fn drop_queued(&mut self, ticket: Option<u64>, patterns: Vec<Regex>, name: String) {
-        let mut exclusion = Exclusion { ticket, patterns, name, begun: false, removed: 0 };
-        // What is held back as a trap stands in no queue.
-        let parked = self.traps.take(|parked| exclusion.of(&parked.url).is_some());
-        for parked in &parked {
-            let pattern = exclusion.of(&parked.url).map_or("", Regex::as_str);
-            self.skip(parked.id, Some(parked.host), &parked.url, &format!("excluded by {pattern}"));
-            self.tell_held_back(parked.host);
-        }
+        let exclusion = Exclusion { ticket, patterns, name, begun: false, walked: false, sifted: false, removed: 0 };
         for host in self.scope.excuse(|domain| exclusion.of(domain).is_some()) {
             self.traps.settle(host);
             self.tell_held_back(host);
         }
-        exclusion.removed = parked.len() as u64;
         self.exclusions.push_back(exclusion);
+        // What is held back as a trap stands in no queue.
+        self.sift(Because::Excluded);
+    }
+
+    /// What is held back was looked at for the first exclusion that waits for it.
+    pub(super) fn held_are_excluded(&mut self, dropped: u64) {
+        if let Some(exclusion) = self.exclusions.iter_mut().find(|exclusion| !exclusion.sifted) {
+            exclusion.sifted = true;
+            exclusion.removed += dropped;
+        }
+        self.end_exclusion();
+    }
+
+    /// Tells of the first exclusion, if there is nothing left to do for it.
+    fn end_exclusion(&mut self) {
+        while self.exclusions.front().is_some_and(|first| first.walked && first.sifted)
+            && let Some(exclusion) = self.exclusions.pop_front()
+        {
+            self.tell_exclusion(&exclusion);
+        }
     }
 
     /// Whether the queue is being walked through, and the journal takes what that tells.
     pub(super) fn walks(&self) -> bool {
-        !self.exclusions.is_empty() && self.journal.backlog() < crate::journal::BACKLOG_MAX
+        // One that waits for what is held back is walked no more.
+        let walks = self.exclusions.front().is_some_and(|first| !first.walked);
+        walks && self.journal.backlog() < crate::journal::BACKLOG_MAX
     }
 
     /// One step of the walk.
@@ -93,9 +111,10 @@ impl Engine {
             self.sync(host, lane);
         }
         if step.over
-            && let Some(exclusion) = self.exclusions.pop_front()
+            && let Some(exclusion) = self.exclusions.front_mut()
         {
-            self.tell_exclusion(&exclusion);
+            exclusion.walked = true;
+            self.end_exclusion();
         }
     }
 

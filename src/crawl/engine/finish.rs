@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::discover::Hop;
 use super::dispatch::Flight;
+use super::gather::End;
 use super::{Engine, LOCAL_REST, Looks, SPENT};
 use crate::control::backoff::{self, NoJitter};
 use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, REFUSING, RequestKind, Value, Verdict, What, Who};
@@ -95,10 +96,12 @@ impl Engine {
             self.finish_robots(now, flight, reply);
         } else {
             let next = self.next_of(&flight, &reply, outcome, panicked, hop);
-            if let (Some(found), Next::Done | Next::Failed(_)) = (reply.found.take(), &next) {
-                self.discover(flight.grant.host, &flight.job, *found);
+            let found = reply.found.take();
+            match (found.filter(|found| !found.is_empty()), next) {
+                (Some(found), Next::Done) => self.gather(flight, *found, End::Done),
+                (Some(found), Next::Failed(why)) => self.gather(flight, *found, End::Failed(why)),
+                (_, next) => self.follow_up(now, flight, next),
             }
-            self.follow_up(now, flight, next);
         }
         if judgement.give_up {
             self.give_up(answer.host, REFUSING);

@@ -20,7 +20,7 @@ impl Engine {
     pub(super) fn wants_input(&self) -> bool {
         self.inputs.is_some()
             && self.phase == Phase::Running
-            && self.frontier.has_room()
+            && self.frontier.has_room(0)
             && self.frontier.keeps_up()
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
     }

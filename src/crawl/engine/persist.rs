@@ -1,25 +1,30 @@
 //! What the engine hands to the store, each quarter second, and takes over from it at the start.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::sift::Because;
 use super::{Engine, UrlCounts};
 use crate::clock::Wall;
-use crate::control::{HostId, Lane, Mono, SavedHost, What};
+use crate::control::{HostId, Lane, Mono, SavedHost, Value, What, Who};
 use crate::crawl::address::{fingerprint, host_text, parse_url};
-use crate::crawl::frontier::Admission;
+use crate::crawl::frontier::{Admission, Frontier};
 use crate::crawl::job::Job;
 use crate::crawl::scope::domain_of;
-use crate::store::load::{Loaded, Told};
+use crate::crawl::traps::Signs;
+use crate::store::load::{HeldUrl, Loaded, Told};
 use crate::store::states::StateKind;
-use crate::store::{Fate, Store, UrlsRead};
+use crate::store::{Fate, Store, UrlId, UrlsRead};
 use crate::text::Clean;
 
 /// The name of what is saved of the crawl as a whole.
 pub const RUN_STATE: &str = "run";
 /// The name of the operator's notes.
 pub const NOTES_STATE: &str = "notes";
+/// The name of what the operator can take back.
+const HISTORY_STATE: &str = "history";
 /// What the names of hosts begin with that are in scope because an input redirected to them.
 const GIVEN: &str = "given ";
 /// The newest notes that are kept; all stand in the journal.
@@ -106,6 +111,9 @@ impl Engine {
             }
         }
         loaded.states.retain(|(kind, _), _| *kind == StateKind::Crawl);
+        let mut signs = Signs::default();
+        std::mem::take(&mut loaded.signs).into_iter().for_each(|sign| signs.take(sign));
+        self.traps.restore_signs(signs);
         self.restore_run(&loaded);
         self.restore_scope(&loaded);
         let counts = loaded.counts;
@@ -119,7 +127,7 @@ impl Engine {
         for told in foretold.values() {
             self.take_told(told);
         }
-        self.restore_held(held);
+        self.restore_held(&held);
         // A robots.txt is on the medium before the URLs of its sitemaps are: who was killed between the two never took them.
         if self.config.crawl.sitemaps {
             for (authority, sitemaps) in self.robots.sitemaps() {
@@ -128,6 +136,19 @@ impl Engine {
         }
         for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
             self.sync_all(host);
+        }
+    }
+
+    /// What another process held back is held back, unless it is allowed or excluded by now.
+    fn restore_held(&mut self, held: &BTreeMap<u32, HeldUrl>) {
+        for (id, HeldUrl { trap, host }) in held {
+            self.traps.restore(*trap, HostId(*host), UrlId(*id));
+        }
+        for host in held.values().map(|held| held.host).collect::<BTreeSet<_>>() {
+            self.tell_held_back(HostId(host));
+        }
+        if !held.is_empty() {
+            self.sift(Because::Resumed);
         }
     }
 
@@ -162,6 +183,10 @@ impl Engine {
         let notes = loaded.state(StateKind::Crawl, NOTES_STATE);
         self.persisted.notes = notes.and_then(|notes| serde_json::from_slice(notes).ok()).unwrap_or_default();
         self.controller.restore_halt(run.halted);
+        let history = loaded.state(StateKind::Crawl, HISTORY_STATE);
+        if let Some(history) = history.and_then(|history| serde_json::from_slice(history).ok()) {
+            self.controller.restore_history(history);
+        }
         if let Some(concurrency) = run.concurrency {
             self.controller.set_concurrency(concurrency);
         }
@@ -230,7 +255,10 @@ impl Engine {
         let run = self.run_changed().then(|| self.run_state());
         let hosts = self.controller.take_unsaved(usize::MAX);
         let robots = self.robots.take_unsaved();
+        let signs = self.traps.take_unsaved();
+        let history = self.controller.take_unsaved_history();
         let Some(store) = self.frontier.store() else { return };
+        signs.into_iter().for_each(|sign| store.sign(sign));
         for host in hosts {
             let Some(saved) = self.controller.saved(host) else { continue };
             put(store, StateKind::Host, self.hosts.name(host).as_str(), &saved);
@@ -243,6 +271,9 @@ impl Engine {
         if let Some(run) = run {
             put(store, StateKind::Crawl, RUN_STATE, &run);
             self.persisted.run = run;
+        }
+        if let Some(history) = history {
+            put(store, StateKind::Crawl, HISTORY_STATE, &history);
         }
         if std::mem::take(&mut self.persisted.new_note) {
             put(store, StateKind::Crawl, NOTES_STATE, &self.persisted.notes);
@@ -273,25 +304,26 @@ impl Engine {
         }
     }
 
+    /// The record of a URL cannot be read back.
+    pub(super) fn lose(&mut self, host: HostId, id: UrlId, why: &Clean) {
+        self.counts.failed += 1;
+        let why = format!("its record cannot be read: {why}");
+        tracing::error!(url = id.0, %why, "a URL is lost");
+        self.frontier.end(id, Fate::Failed, &why);
+        self.event(Who::System, Some(host), What::UrlFailed, Value::None, Value::None, &why, None);
+    }
+
     /// The heads of a queue were read back.
     pub(super) fn take_read(&mut self, read: UrlsRead) {
         let UrlsRead { host, lane, urls, lost } = read;
-        let (host, doomed) = (HostId(host), crate::crawl::frontier::Frontier::is_doomed(lane));
+        if Frontier::is_held(lane) {
+            self.take_held(UrlsRead { host, lane, urls, lost });
+            return;
+        }
+        let (host, doomed) = (HostId(host), Frontier::is_doomed(lane));
         let lane = Lane(lane);
         for (id, why) in &lost {
-            self.counts.failed += 1;
-            let why = format!("its record cannot be read: {why}");
-            tracing::error!(url = id.0, %why, "a URL is lost");
-            self.frontier.end(*id, Fate::Failed, &why);
-            self.event(
-                crate::control::Who::System,
-                Some(host),
-                What::UrlFailed,
-                crate::control::Value::None,
-                crate::control::Value::None,
-                &why,
-                None,
-            );
+            self.lose(host, *id, why);
         }
         let jobs = urls.into_iter().map(Job::stored);
         if doomed {

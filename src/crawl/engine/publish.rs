@@ -135,7 +135,7 @@ impl Engine {
     }
 
     fn urls_pending(&self) -> u64 {
-        let flying = self.in_flight.pages();
+        let flying = self.in_flight.pages() + self.gathering.urls();
         (self.frontier.pending() + self.traps.parked()) as u64 + flying
     }
 
@@ -224,7 +224,10 @@ impl Engine {
         let outlook = self.controller.outlook();
         // While inputs come in, and when all is over, there is nothing to foresee.
         let moves = matches!(self.phase, Phase::Running | Phase::Draining) && self.local_rest <= now;
-        let tells_eta = moves && self.inputs.is_none();
+        // Where links are followed the queue may still grow.
+        let grows = self.scope.follows() || self.config.crawl.sitemaps;
+        let shrinks = self.queue_watch.shrinks(now, self.urls_pending()) || !grows;
+        let tells_eta = moves && self.inputs.is_none() && shrinks;
         Totals {
             phase: self.phase,
             counts: self.controller.counts(),

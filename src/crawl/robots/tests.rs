@@ -1,7 +1,7 @@
 //! What RFC 9309 says, and what a large search engine's published parser expects, restated as rows of our own:
 //! a file, a crawler, and which paths it may fetch (`+`) or not (`-`).
 
-use super::parse::Extent;
+use super::parse::{Extent, product_token};
 use super::{Access, Rules, Target};
 
 /// Files with what follows from them.
@@ -109,16 +109,27 @@ fn row_07_the_published_parser() {
                   allow: /w/\nuser-agent: BazBot\n\nuser-agent: FooBot\nallow: /z/\ndisallow: /\n";
     let only = "user-agent: FooBot\nallow: /\nuser-agent: BarBot\ndisallow: /\nuser-agent: BazBot\ndisallow: /\n";
     let global = "user-agent: *\nallow: /\nuser-agent: FooBot\ndisallow: /\n";
+    let others = [
+        "User-agent: BarBot\nSitemap: https://foo.bar/sitemap\nUser-agent: *\nDisallow: /\n",
+        "User-agent: FooBot\nInvalid-Unknown-Line: unknown\nUser-agent: *\nDisallow: /\n",
+    ];
     let space = "User-Agent: *\nDisallow: /\nUser-Agent: Foo Bar\nAllow: /x/\nDisallow: /\n";
     let expectations = assert_rows(&[
         // Lines.
-        ("user-agent: FooBot\ndisallow: /\n", "FooBot", &["-/x/y"]),
-        ("user-agent: FooBot\ndisallow: /\n", "", &["+/x/y"]),
+        ("", "FooBot", &["+/"]),
+        ("", "", &["+/"]),
+        ("user-agent: FooBot\ndisallow: /\n", "FooBot", &["-/x/y", "-/"]),
+        ("user-agent: FooBot\ndisallow: /\n", "", &["+/x/y", "+/"]),
         ("foo: FooBot\nbar: /\n", "FooBot", &["+/x/y"]),
         // Groups.
         (groups, "FooBot", &["+/x/b", "+/z/d", "-/y/c", "-/foo/bar/"]),
         (groups, "BarBot", &["+/y/c", "+/w/a", "-/z/d", "-/foo/bar/"]),
         (groups, "BazBot", &["+/z/d", "-/foo/bar/"]),
+        // Lines of others end no list of agents, so that both of these have the rule.
+        (others[0], "FooBot", &["-/"]),
+        (others[0], "BarBot", &["-/"]),
+        (others[1], "FooBot", &["-/"]),
+        (others[1], "BarBot", &["-/"]),
         // Names of lines, and agents, in any case.
         ("USER-AGENT: FooBot\nALLOW: /x/\nDISALLOW: /\n", "FooBot", &["+/x/y", "-/a/b"]),
         ("user-agent: FooBot\nallow: /x/\ndisallow: /\n", "FooBot", &["+/x/y", "-/a/b"]),
@@ -270,7 +281,43 @@ fn row_07_the_published_parser() {
             &["-/allowed-slash/index.htm", "+/allowed-slash/index.html", "-/anyother-url"],
         ),
     ]);
-    assert!(expectations >= 125, "{expectations}");
+    assert!(expectations >= 133, "{expectations}");
+}
+
+/// What its tests expect of names, of paths and of patterns by themselves.
+#[test]
+fn row_07_the_published_parser_on_names_paths_and_patterns() {
+    for (name, valid) in [
+        ("Foobot", true),
+        ("Foobot-Bar", true),
+        ("Foo_Bar", true),
+        ("", false),
+        ("\u{30c4}", false),
+        ("Foobot*", false),
+        (" Foobot ", false),
+        ("Foobot/2.1", false),
+        ("Foobot Bar", false),
+    ] {
+        let whole = !name.is_empty() && product_token(name.as_bytes()) == name.as_bytes();
+        assert_eq!(whole, valid, "{name:?}");
+    }
+    // Texts without a scheme, of which it makes paths too, are no URLs here: nothing of the kind can be asked for.
+    for (url, path) in [
+        ("http://www.example.com", "/"),
+        ("http://www.example.com/", "/"),
+        ("http://www.example.com/a", "/a"),
+        ("http://www.example.com/a/", "/a/"),
+        ("http://www.example.com/a/b?c=http://d.e/", "/a/b?c=http://d.e/"),
+        ("http://www.example.com/a/b?c=d&e=f#fragment", "/a/b?c=d&e=f"),
+        ("http://example.com?a", "/?a"),
+        ("http://example.com/a;b#c", "/a;b"),
+        ("http://a/b/c", "/b/c"),
+    ] {
+        assert_eq!(Target::of(&url.parse().expect("a URL")), Target::new(path), "{url}");
+    }
+    for (pattern, path) in [("/a/b/c", "/a/b/c"), ("/\u{e1}", "/%C3%A1"), ("/%aa", "/%AA")] {
+        assert!(!allows(format!("user-agent: *\ndisallow: {pattern}$").as_bytes(), "foo", path), "{pattern}");
+    }
 }
 
 /// Line ends, byte order marks and sitemaps: which lines are read as what.
@@ -323,6 +370,7 @@ fn row_07_differences_from_the_published_parser() {
         ("User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/%62%61%7A\n", "FooBot", &["+/foo/bar/baz"]),
         // It leaves encoding a URL to its caller; here every URL is encoded before.
         ("User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/\u{30c4}\n", "FooBot", &["+/foo/bar/\u{30c4}"]),
+        ("User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/%E3%83%84\n", "FooBot", &["+/foo/bar/\u{30c4}"]),
         // It takes an agent's whole name `Foo Bar` for no name at all; here its first word is the name.
         ("User-Agent: *\nDisallow: /\nUser-Agent: Foo Bar\nAllow: /x/\nDisallow: /\n", "Foo Bar", &["+/x/y"]),
     ]);

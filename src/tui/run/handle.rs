@@ -66,7 +66,7 @@ pub struct TuiHandle {
 }
 
 /// Starts the dashboard on threads of its own. The terminal must be available
-/// ([`super::terminal_available`]).
+/// ([`crate::tui::terminal_available`]).
 pub fn spawn(
     options: TuiOptions,
     snapshots: mpsc::Receiver<Arc<Snapshot>>,

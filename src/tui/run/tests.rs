@@ -92,6 +92,19 @@ fn waits_are_never_zero_once_drawn() {
 }
 
 #[test]
+fn case_114_started_in_the_background_it_waits_for_the_foreground() {
+    let (mut ui, memory, _engine, _clock) = ui(4);
+    memory.state.lock().expect("lock").background = true;
+    (ui.suspended, ui.resuming, ui.drawn_at) = (true, true, None);
+    ui.return_to_foreground();
+    assert!(!drawn(&mut ui, &memory));
+    assert_eq!(ui.wait(), SECOND, "and does not spin");
+    memory.state.lock().expect("lock").background = false;
+    ui.return_to_foreground();
+    assert!(drawn(&mut ui, &memory));
+}
+
+#[test]
 fn wanted_18_a_full_engine_refuses_the_key_and_says_so() {
     let (mut ui, _memory, mut engine, _clock) = ui(1);
     ui.take(Message::Snapshot(Arc::new(sample::snapshot())));

@@ -67,6 +67,17 @@ async fn an_exchange_is_a_response_a_request_and_metadata_that_name_each_other()
     assert!(info.need("WARC-Filename").ends_with("-00001.warc.gz"));
 }
 
+/// Readers take what stands in `<>`, as some writers have it, for no URL at all.
+#[tokio::test]
+async fn case_125_the_uri_of_a_record_stands_there_as_it_is() {
+    let (records, _) = kept(answer(response("200 OK", "", "a page"))).await;
+    for record in records.iter().filter(|record| record.kind() != "warcinfo") {
+        let uri = record.need("WARC-Target-URI");
+        assert!(uri.starts_with("http://") && !uri.contains(['<', '>', ' ']), "{uri}");
+        assert!(uri.parse::<url::Url>().is_ok(), "{uri}");
+    }
+}
+
 #[tokio::test]
 async fn case_121_chunks_are_gone_from_body_and_head_and_the_original_is_named() {
     let (records, _) = kept(answer(

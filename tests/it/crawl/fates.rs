@@ -25,7 +25,7 @@ impl Fetch for Panicking {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_worker_is_a_failed_fetch_and_nothing_more() {
+async fn row_42_a_panic_in_a_worker_is_a_failed_fetch_and_nothing_more() {
     let server = steady();
     let mut crawl = Crawl::new();
     crawl.host("host.test", &server);

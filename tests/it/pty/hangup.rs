@@ -43,6 +43,23 @@ fn goes_on_to_the_end(tie: Tie) {
     assert!(events.iter().any(|(_, why)| why.contains("terminal gone: headless")), "{events:?}");
 }
 
+/// The screen is one thread of many: what ends it ends nothing else, and leaves the terminal as it was.
+#[test]
+fn row_42_a_panic_of_the_screen_gives_the_terminal_back_and_the_crawl_goes_on() {
+    let scene = scene("continue");
+    let panics = [("CRAWLDECK_TEST_SCREEN_PANICS_AT", "50")];
+    let mut pty = Pty::start_as(scene.path(), &scene.run(), &panics, Tie::Controlling, (80, 24));
+    assert_eq!(pty.end(), 0);
+    assert_eq!(scene.assert_journal_complete(), URLS, "every URL was fetched without a screen");
+    let events = scene.events();
+    assert!(events.iter().any(|(_, why)| why.contains("terminal gone: headless")), "{events:?}");
+    let text = String::from_utf8_lossy(pty.bytes()).into_owned();
+    for seen in ["\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"] {
+        assert!(text.contains(seen), "{seen:?} is missing: the screen came, and went");
+    }
+    assert!(after_screen(pty.bytes()).is_some_and(|told| told.contains("done 400")), "the summary follows it: {text}");
+}
+
 #[test]
 fn case_108_the_crawl_goes_on_when_the_controlling_terminal_vanishes() {
     goes_on_to_the_end(Tie::Controlling);

@@ -139,7 +139,7 @@ fn no_colour_means_no_colour() {
 }
 
 #[test]
-fn a_worker_s_panic_is_one_failed_fetch_and_leaves_the_screen_whole() {
+fn row_42_a_worker_s_panic_is_one_failed_fetch_and_leaves_the_screen_whole() {
     let scene = Scene::new(fine(Duration::from_millis(5)), 20.0, 4.0, "[crawl]\nretries = 1\n");
     scene.list(&["a.test"], 60);
     let panic_at = [("CRAWLDECK_TEST_PANIC_AT", "/7")];

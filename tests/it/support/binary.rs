@@ -207,7 +207,8 @@ pub(crate) struct Ended {
 pub(crate) struct Child {
     pub(crate) pid: Pid,
     exit: Receiver<ExitStatus>,
-    gone: bool,
+    /// How it ended, once that was asked for.
+    status: Option<ExitStatus>,
     out: Stream,
     err: Stream,
 }
@@ -234,7 +235,7 @@ impl Child {
         std::thread::spawn(move || {
             let _ = told.send(child.wait().expect("a child of our own"));
         });
-        Self { pid, exit, gone: false, out, err }
+        Self { pid, exit, status: None, out, err }
     }
 
     /// Sends a signal.
@@ -249,35 +250,36 @@ impl Child {
 
     /// Waits until it has ended by itself or the time is over; whether it has.
     pub(crate) fn ends_within(&mut self, time: Duration) -> bool {
-        self.gone = self.gone || self.exit.recv_timeout(time).is_ok();
-        self.gone
+        self.status = self.status.or_else(|| self.exit.recv_timeout(time).ok());
+        self.status.is_some()
     }
 
     /// Kills it, as a machine without memory would, and waits until it is gone.
     pub(crate) fn kill(mut self) {
-        if !self.gone {
+        if self.status.is_none() {
             let _ = kill_process(self.pid, Signal::KILL);
-            self.gone = self.exit.recv_timeout(PATIENCE).is_ok();
+            self.status = self.exit.recv_timeout(PATIENCE).ok();
         }
+    }
+
+    #[track_caller]
+    fn ended(&mut self) -> ExitStatus {
+        let _ = self.ends_within(PATIENCE);
+        let status = self.status;
+        status.unwrap_or_else(|| panic!("it does not end; stderr: {}", self.err.text()))
     }
 
     /// Waits for its end, also by a signal: its exit code, and what it said.
     #[track_caller]
     pub(crate) fn end_anyhow(mut self) -> Ended {
-        let Ok(status) = self.exit.recv_timeout(PATIENCE) else {
-            panic!("it does not end; stderr: {}", self.err.text());
-        };
-        self.gone = true;
+        let status = self.ended();
         Ended { code: status.code(), out: self.out.end(), err: self.err.end() }
     }
 
     /// Waits for its end.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ended {
-        let Ok(status) = self.exit.recv_timeout(PATIENCE) else {
-            panic!("it does not end; stderr: {}", self.err.text());
-        };
-        self.gone = true;
+        let status = self.ended();
         assert_eq!(status.signal(), None, "killed by a signal");
         Ended { code: status.code(), out: self.out.end(), err: self.err.end() }
     }
@@ -285,7 +287,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if !self.gone {
+        if self.status.is_none() {
             let _ = kill_process(self.pid, Signal::KILL);
             let _ = self.exit.recv_timeout(PATIENCE);
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crawldeck::archive::{Archive, ArchiveOptions, Keep, Room};
 use crawldeck::clock::{Clock as _, SystemClock};
 use crawldeck::config::{Config, HostRule, Resolved};
-use crawldeck::control::{Command, HostId, HostView, Outcome, Policy, RequestKind, Value, What};
+use crawldeck::control::{Command, ControllerKind, HostId, HostView, Outcome, Policy, RequestKind, Value, What};
 use crawldeck::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crawldeck::crawl::exchange::Fetch;
 use crawldeck::crawl::fetcher::{FetcherOptions, HttpFetcher};
@@ -69,6 +69,8 @@ impl Crawl {
         config.network.head_timeout = Duration::from_secs(10);
         config.crawl.retries = 3;
         config.settings.cold_start = false;
+        // What these tests time are its waits and its cuts.
+        config.settings.policies[0].kind = ControllerKind::Halving;
         config.settings.backoff.base = Duration::from_millis(20);
         config.settings.backoff.max = Duration::from_millis(200);
         config.settings.backoff.jitter = Duration::ZERO;

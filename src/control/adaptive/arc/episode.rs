@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::measure::Taken;
-use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS};
+use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS, WANDER_SECS};
 use crate::control::Mono;
 
 /// Answers on which an estimate has to rest so that a failed probe cannot lower it.
 pub(super) const ENOUGH: f64 = 30.0;
+
+/// Tokens in a server's bucket up to which it counts as small: what is left over there is lost unseen.
+const SMALL: f64 = 3.0;
 
 /// From the first refusal to the first answer after it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -51,7 +54,8 @@ impl Arc {
         match &self.episode {
             Some(episode) if episode.canary != Mono::ZERO && sent > episode.canary => episode.pause,
             Some(episode) if self.cut.is_none_or(|cut| sent > cut) => {
-                let doubled = (2.0 * episode.pause).min(300.0);
+                // Refusals are dearer than the seconds that are still few.
+                let doubled = (episode.pause * if episode.pause < 4.0 { 4.0 } else { 2.0 }).min(300.0);
                 // Where blocks were long before, this one will be, too.
                 let usual = if self.costly > 0 { 0.8 * self.block_secs - sent.secs_since(episode.since) } else { 0.0 };
                 doubled.max(usual).min(300.0)
@@ -123,7 +127,8 @@ impl Arc {
         }
         let least = (self.refused / 2).max(1);
         self.banned = if self.banned == 0 { least } else { self.banned.min(least) };
-        self.move_limit(now, self.limit.min(self.bounded(now)) / 2.0);
+        self.hit = self.limit.min(self.bounded(now));
+        self.move_limit(now, self.hit / 2.0);
         self.known = true;
         self.episode = Some(Episode {
             phase: Phase::Recover,
@@ -172,11 +177,19 @@ impl Arc {
         let blocked = sent.secs_since(episode.since);
         // Longer than our own wait, and longer than a bucket needs: the block is the server's.
         let slow = taken.rate(blocked, None, 0.0).min(self.limit).max(1e-9);
-        let long = blocked > (3.0 + 3.0 * episode.first_pause).max(8.0 / slow);
-        if long {
-            // A lockout lasts as long each time; what is left of a window does not.
-            self.lockout = self.block_secs > 0.0 && (blocked / self.block_secs - 1.0).abs() < 0.04;
+        // A lockout lasts as long each time; what is left of a window does not.
+        let same = self.block_secs > 0.0
+            && (blocked / self.block_secs - 1.0).abs() < 0.04
+            && blocked > (3.0 + 1.3 * episode.first_pause).max(3.0 / slow);
+        let long = blocked > (3.0 + 3.0 * episode.first_pause).max(8.0 / slow) || same;
+        if self.costly == 0 {
             self.block_secs = blocked;
+        } else if !long {
+            self.block_secs += 0.25 * (blocked - self.block_secs);
+        }
+        if long {
+            self.lockout = same;
+            self.block_secs = if same { blocked } else { blocked.max(0.8 * self.block_secs) };
             self.costly = 5;
         } else if episode.hit > 1.2 * self.limit {
             // Only a hit well above the limit can tell that refusals are cheap here.
@@ -196,7 +209,9 @@ impl Arc {
             self.moved_at = now;
             self.best = 0.0;
             self.samples = 4.0;
-            let limit = if long { (estimate * taken.open_rate()).sqrt().clamp(0.05 * hit, hit) } else { 0.6 * hit };
+            let least = estimate.max(1e-9);
+            let within = least * (taken.open_rate() / least).max(1.0).powf(0.25);
+            let limit = if long { within.clamp(0.05 * hit, hit) } else { 0.6 * hit };
             self.move_limit(now, limit);
             if !long {
                 climb_from = Some(self.limit);
@@ -209,20 +224,37 @@ impl Arc {
                     // It crept up to here: a little less was borne for long, unless the limit has fallen.
                     let fallen = taken.good() && !self.lockout && long;
                     let limit = if fallen { estimate.max(0.6 * before) } else { 0.975 * before };
-                    self.settle(now, limit.min(0.99 * before), taken.accepted);
+                    let least = if self.risen() || !self.proven { 0.99 * self.step } else { limit };
+                    self.settle(now, limit.min(least).min(0.99 * before), taken.accepted);
                 }
+                Phase::Track => self.learn_track(now, episode, estimate, taken),
                 Phase::Cruise | Phase::Recover => self.learn_cruise(now, estimate, taken),
             }
         }
+        self.met = if self.costly > 0 { before } else { 0.0 };
         self.proven = (episode.creeping && hit < 1.15 * self.limit) || (self.proven && hit < 1.5 * self.limit);
         if good {
             self.valid = true;
+            let last = f64::from(self.basis.0) / f64::from(self.basis.1).max(1e-3);
             self.basis = (taken.accepted as f32, taken.elapsed as f32);
             let drift = (self.limit / before - 1.0).abs() / taken.elapsed.max(1.0);
             self.drift += 0.3 * (drift - self.drift);
+            if last > 0.0 {
+                let change = (taken.accepted / taken.elapsed / last).ln();
+                let beyond = (change.abs() - 2.0 / taken.accepted.max(1.0)).clamp(0.0, 0.4) as f32;
+                let (up, down) = if change > 0.0 { (beyond, 0.0) } else { (0.0, beyond) };
+                let kept = (-taken.elapsed / WANDER_SECS).exp() as f32;
+                self.rises = self.rises * kept + up;
+                self.falls = self.falls * kept + down;
+            }
         }
         self.head = if self.burst > 0.0 { head.min(self.burst) } else { head.min(10.0) };
         match climb_from {
+            _ if self.valid && self.wanders() && !self.lockout => {
+                self.climbs = 0;
+                self.step = self.limit * (1.0 - self.track_depth());
+                self.enter(now, Phase::Track);
+            }
             Some(from) if !spent && self.costly == 0 => {
                 self.step = from.max(self.floor).min(self.original.rate);
                 self.climbs = self.climbs.saturating_add(1);
@@ -272,6 +304,14 @@ impl Arc {
             let full = surplus + 0.5;
             self.burst = if self.burst > 0.0 { self.burst + 0.3 * (full - self.burst) } else { full }.max(1.0);
         }
+        let small = self.burst > 0.0 && self.burst < SMALL && hit < 1.3 * before;
+        if self.samples >= ENOUGH && (small || surplus + 0.5 >= room.min(held)) {
+            // What a cruise leaves may run over unseen where a bucket is small: part of the way to where it was met.
+            let part = if small { 0.25 * (hit - before).max(0.0) } else { 0.4 * self.error() * before };
+            let samples = self.samples.max(taken.accepted);
+            self.settle(now, estimate.max(before + part), samples);
+            return None;
+        }
         if self.samples < ENOUGH {
             // The first estimates are rough, and this one is better.
             self.settle(now, estimate.clamp(0.8 * before, hit.max(before)), taken.accepted);
@@ -279,6 +319,17 @@ impl Arc {
             self.settle(now, estimate.max(before), self.samples.max(taken.accepted));
         }
         None
+    }
+
+    /// Met on its way up past the estimate, as it is to be.
+    fn learn_track(&mut self, now: Mono, episode: &Episode, estimate: f64, taken: &Taken) {
+        let before = self.limit;
+        if taken.good() {
+            self.settle(now, estimate.clamp(0.5 * before, episode.hit.max(before)), taken.accepted);
+        } else {
+            let most = (taken.accepted + 1.5) / taken.elapsed.max(0.1);
+            self.settle(now, most.clamp(0.6 * before, 0.95 * before), 4.0);
+        }
     }
 
     /// The climb met the limit.
@@ -309,8 +360,20 @@ impl Arc {
     /// Met while keeping below the estimate: the limit is lower now, or the estimate was too high.
     fn learn_cruise(&mut self, now: Mono, estimate: f64, taken: &Taken) {
         let before = self.limit;
+        if self.lockout && taken.good() {
+            // Between what the limit lies is all that is known: a little less, and twice that each time in a row.
+            let less = before * (1.0 - 0.03 * f64::from(1_u32 << self.poor.min(4))).max(0.6);
+            self.poor = self.poor.saturating_add(1);
+            let least = taken.accepted / taken.elapsed.max(0.1);
+            self.settle(now, estimate.min(less).max(least).min(0.998 * before), taken.accepted);
+            return;
+        }
         if taken.good() {
             self.poor = 0;
+            // Whatever made a small bucket of it.
+            if self.burst < SMALL {
+                self.burst = 0.0;
+            }
             self.margin = (self.margin + 0.002).min(0.1);
             self.settle(now, estimate.clamp(0.6 * before, 0.998 * before), taken.accepted);
         } else {

@@ -41,6 +41,8 @@ pub enum Doing {
     Recovering,
     /// Below what makes the server slow.
     Slowed,
+    /// Following a limit that wanders.
+    Tracking,
 }
 
 impl fmt::Display for Why {
@@ -61,6 +63,7 @@ impl fmt::Display for Why {
             (Doing::Probing, _) => write!(out, "; probing now")?,
             (Doing::Climbing, _) => write!(out, "; climbing to find the limit")?,
             (Doing::Recovering, _) => write!(out, "; recovering")?,
+            (Doing::Tracking, _) => write!(out, "; following a limit that wanders")?,
             (_, Some(secs)) if secs >= 90.0 => write!(out, "; next probe in {:.0} min", secs / 60.0)?,
             (_, Some(secs)) => write!(out, "; next probe in {secs:.0} s")?,
             _ => {}
@@ -83,6 +86,7 @@ impl Arc {
             Phase::Probe => Doing::Probing,
             Phase::Climb => Doing::Climbing,
             Phase::Recover => Doing::Recovering,
+            Phase::Track => Doing::Tracking,
         };
         let left = self.cruise_secs(now) - now.secs_since(self.since);
         let probe_in = (self.phase == Phase::Cruise && self.known).then(|| left.max(0.0));

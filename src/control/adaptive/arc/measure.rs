@@ -175,7 +175,9 @@ impl Taken {
         if blocked <= 0.03 * self.elapsed || blocked * least <= spare {
             return least;
         }
-        (0.97 * before).clamp(least, most)
+        // Held for less than the block: what it may be lies far apart.
+        let believed = if open < blocked { (least * most.min(before)).sqrt() } else { 0.97 * before };
+        believed.clamp(least, most)
     }
 
     /// Accepted per second until the refusal.

@@ -108,7 +108,8 @@ impl Arc {
     pub(super) fn on_served(&mut self, now: Mono, observation: &Observation) {
         let failed = observation.signal == Signal::ServerError;
         self.on_error(now, failed);
-        if failed || !observation.latency.is_finite() || observation.latency < 0.0 {
+        // Errors and pages that are not there come faster than what is asked for.
+        if observation.signal != Signal::Success || !observation.latency.is_finite() || observation.latency < 0.0 {
             return;
         }
         let Some(completed) = self.queueing.on_answer(now, observation.latency) else { return };

@@ -180,7 +180,7 @@ proptest! {
         let (mut driven, mut server) = (Driven::new(), Server::new(rate, burst));
         for turn in 0..6_000 {
             server.rate = rate * (1.0 + 0.5 * (f64::from(turn) / 60.0).sin());
-            let (before, began) = (driven.arc.phase, driven.arc.since);
+            let (before, began, step) = (driven.arc.phase, driven.arc.since, driven.arc.step);
             let mut refused = false;
             driven.step(|now| {
                 let signal = server.answer(now);
@@ -189,7 +189,11 @@ proptest! {
             });
             let entered = driven.arc.phase != before;
             let known = driven.arc.refused - u32::from(refused);
-            if entered && f64::from(known) >= driven.arc.soft(driven.mono()) {
+            if driven.arc.phase == Phase::Track && before == Phase::Track && f64::from(known) >= driven.arc.allowed() {
+                let most = step.max(driven.arc.limit);
+                prop_assert!(driven.arc.step <= most, "up to {} beyond {most}", driven.arc.step);
+            }
+            if entered && f64::from(known) >= driven.arc.allowed() {
                 prop_assert!(driven.arc.phase != Phase::Climb, "a climb at {} refusals", driven.arc.refused);
                 let rested = driven.mono().secs_since(began);
                 prop_assert!(driven.arc.phase != Phase::Probe || rested >= 599.0, "a probe after {rested} s");
@@ -220,4 +224,20 @@ proptest! {
 #[test]
 fn a_hot_host_stays_small() {
     assert!(size_of::<Arc>() <= 512, "{} bytes", size_of::<Arc>());
+}
+
+/// Some refusals by 403 are told apart from other 4xx only later. They come fast, and must not pass for the time that
+/// answers usually take.
+#[test]
+fn fast_errors_do_not_make_what_is_asked_for_look_slow() {
+    let mut arc = Arc::new(ORIGINAL);
+    let mut at = 1.0;
+    let mut answer = |arc: &mut Arc, signal, latency: f64| {
+        at += 0.1;
+        arc.on_send(Mono::from_secs_f64(at), &bounds(0));
+        arc.on_outcome(Mono::from_secs_f64(at + latency), &bounds(0), &seen(signal, at, latency));
+    };
+    (0..50).for_each(|_| answer(&mut arc, Signal::Answered, 0.04));
+    (0..500).for_each(|_| answer(&mut arc, Signal::Success, 0.4));
+    assert_eq!(arc.target(Mono::from_secs_f64(60.0)), ORIGINAL);
 }

@@ -1,0 +1,101 @@
+//! What time alone brings: when a cruise ends, and how it goes up from there.
+
+use super::{Arc, Phase, RISEN, ROUND_SECS, TRACK_RISE};
+use crate::control::Mono;
+
+impl Arc {
+    /// What time alone brings: the next phase.
+    pub(super) fn advance(&mut self, now: Mono) {
+        let elapsed = now.secs_since(self.since);
+        match self.phase {
+            Phase::Cruise if self.known && (elapsed >= self.cruise_secs(now) || self.round_mark(now)) => {
+                if f64::from(self.refused) >= self.soft(now) && elapsed < 600.0 {
+                    return;
+                }
+                if self.costly > 0 {
+                    self.creep_on(now);
+                } else {
+                    self.enter(now, Phase::Probe);
+                }
+            }
+            Phase::Probe if self.rate(now) >= self.original.rate => self.enter(now, Phase::Ceiling),
+            Phase::Recover if elapsed >= self.recover_secs() => self.enter(now, Phase::Cruise),
+            Phase::Climb => self.climb_on(now),
+            Phase::Track => self.track_on(now, elapsed),
+            _ => {}
+        }
+    }
+
+    /// Whether a round time since the limit fell has passed in this cruise.
+    fn round_mark(&self, now: Mono) -> bool {
+        let dropped = self.dropped_at;
+        if dropped == Mono::ZERO || self.costly > 0 || !self.depressed(now) {
+            return false;
+        }
+        let marks = |at: Mono| (at.secs_since(dropped) - 2.0).max(0.0) / ROUND_SECS;
+        f64::from(self.refused) < self.soft(now) && marks(now).floor() > marks(self.since).floor()
+    }
+
+    /// Further up, the faster the further beyond the estimate. With a spent budget no further than that.
+    fn track_on(&mut self, now: Mono, elapsed: f64) {
+        let beyond = (self.step / self.limit).max(1.0);
+        let more =
+            self.limit * self.track_depth() / (TRACK_RISE * self.track_round()) * elapsed.min(10.0) * beyond * beyond;
+        let spent = f64::from(self.refused) >= self.soft(now);
+        let most = if spent { self.step.max(self.limit) } else { f64::INFINITY };
+        self.step = (self.step + more).min(most);
+        self.since = now;
+        if self.step >= self.original.rate {
+            self.step = self.original.rate;
+            self.enter(now, Phase::Ceiling);
+        }
+    }
+
+    /// Whether the estimate has crept beyond where it was met last: the limit must have risen.
+    pub(super) fn risen(&self) -> bool {
+        self.costly > 0 && self.met > 0.0 && self.limit > RISEN * self.met
+    }
+
+    /// A little more where refusals are costly: by tenths of a per cent first, then faster.
+    fn creep_on(&mut self, now: Mono) {
+        let step = f64::from(self.creep);
+        let usual = (0.002 * (1.0 + step * step / 4.0)).min(0.15);
+        let more = if self.risen() {
+            // Nothing is known up there.
+            (self.limit / self.met - 1.0).clamp(0.06, 0.5).max(usual)
+        } else if self.proven {
+            usual
+        } else {
+            // Never met from just below: part of the way to where it was met.
+            (0.25 * (self.hit / self.limit).max(1.0).ln()).exp_m1().clamp(0.04, 1.0).max(usual)
+        };
+        self.creep = self.creep.saturating_add(1);
+        self.poor = 0;
+        self.step = self.limit;
+        self.move_limit(now, self.limit * (1.0 + more));
+        self.enter(now, Phase::Cruise);
+        if self.cruise_rate(now) >= self.original.rate {
+            self.enter(now, Phase::Ceiling);
+        }
+    }
+
+    fn climb_on(&mut self, now: Mono) {
+        let elapsed = now.secs_since(self.since);
+        if self.measure.phase_sends() < 12 || elapsed < 2.0 {
+            return;
+        }
+        if self.measure.usable() {
+            let least = self.measure.bound(now, self.head + 1.5);
+            if least > self.limit {
+                self.move_limit(now, least.min(self.step));
+            }
+        }
+        let factor = if self.step < 0.6 * self.hit { 1.4 } else { 1.12 };
+        self.step *= factor;
+        self.enter(now, Phase::Climb);
+        if self.step >= self.original.rate {
+            self.step = self.original.rate;
+            self.enter(now, Phase::Ceiling);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A site that leads on without end costs its neighbours nothing: in virtual time, by what the servers see.
+#![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the virtual time of these tests")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crawldeck::clock::{Clock, SystemClock};
+use crawldeck::config::Config;
+use crawldeck::control::{Outcome, Verdict};
+use crawldeck::crawl::address::fingerprint;
+use crawldeck::crawl::engine::{Engine, EngineParts, Looks};
+use crawldeck::crawl::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
+use crawldeck::crawl::input::{self, Source};
+use crawldeck::crawl::links::{Found, Link};
+use crawldeck::crawl::traps::{RUN_BUDGET, RUN_FREE};
+use crawldeck::journal::Journal;
+use crawldeck::watch::{Request, Snapshot};
+use tokio::sync::mpsc;
+
+use crate::support::engine::store_in;
+use crate::support::virtual_clock::VirtualClock;
+
+/// Hosts beside the trap, and what each of them bears.
+const GOODS: usize = 6;
+const RATE: f64 = 25.0;
+/// How long it goes on, in virtual time.
+const TIME: Duration = Duration::from_secs(90);
+
+/// When each host was asked for a page.
+type Seen = Arc<Mutex<BTreeMap<String, Vec<Duration>>>>;
+
+/// Sites without end. The pages of `trap.test` are a calendar, those of the others all of a kind that is new.
+struct Sites {
+    origin: tokio::time::Instant,
+    seen: Seen,
+}
+
+impl Fetch for Sites {
+    fn fetch(&self, request: FetchRequest) -> ReplyFuture {
+        let host = request.url.host_str().unwrap_or_default().to_owned();
+        let page: usize = request.url.path().rsplit('/').next().and_then(|page| page.parse().ok()).unwrap_or(0);
+        self.seen.lock().expect("no panic").entry(host.clone()).or_default().push(self.origin.elapsed());
+        let paths: Vec<String> = match &*host {
+            "trap.test" => (1..=10).map(|ahead| format!("/day/{}", page + ahead)).collect(),
+            // A tree: hardly any page is far from the first.
+            _ => (1..=4).map(|below| format!("/page/{}", 4 * page + below)).collect(),
+        };
+        let link = |path: String| {
+            let url = request.url.join(&path).expect("a URL");
+            Link { fingerprint: fingerprint(&url), url }
+        };
+        let links = paths.into_iter().map(link).collect();
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let whole = Reply::failed(Outcome::Local, "");
+            let found = Some(Box::new(Found { links, ..Found::default() }));
+            Reply { verdict: Verdict::Status(200), status: Some(200), error: None, found, ..whole }
+        })
+    }
+}
+
+/// What the servers saw of a crawl of so long.
+async fn crawled(trapped: bool) -> BTreeMap<String, Vec<Duration>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!(
+        "[crawl]\nfollow = \"host\"\nconcurrency = 12\n[politeness]\nrate = {RATE:?}\ncapacity = 4\nconnections = 4\n\
+         respect_robots = false\n[controller]\ncold_start = false\n"
+    );
+    let origin = tokio::time::Instant::now();
+    let clock: Arc<dyn Clock> = Arc::new(VirtualClock { origin });
+    let seen = Seen::default();
+    let goods = (0..GOODS).map(|number| format!("http://good{number}.test/page/0"));
+    let trap = trapped.then(|| String::from("http://trap.test/day/0"));
+    let (requests, requests_in) = mpsc::channel(8);
+    let (watcher, mut snapshots) = mpsc::channel::<Arc<Snapshot>>(1);
+    let parts = EngineParts {
+        config: Arc::new(Config::parse(&text, "t.toml").expect("valid")),
+        fetch: Arc::new(Sites { origin, seen: Arc::clone(&seen) }),
+        clock: clock.clone(),
+        // Its thread knows nothing of virtual time.
+        journal: Journal::open(folder.path(), SystemClock::shared()).expect("writable"),
+        store: store_in(folder.path()),
+        loaded: None,
+        archive: None,
+        inputs: input::spawn(trap.into_iter().chain(goods).map(Source::Url).collect()).expect("readable"),
+        requests: requests_in,
+        watcher: Some(watcher),
+        looks: Looks::AtTotals,
+        frame: Duration::from_millis(250),
+        seed: 1,
+    };
+    let engine = tokio::spawn(Engine::new(parts).run());
+    // Inputs come from a thread in real time, during which virtual time runs: the crawl begins when all are there.
+    let mut begun = None;
+    while let Some(snapshot) = snapshots.recv().await {
+        let at = *begun.get_or_insert_with(|| origin.elapsed());
+        if !snapshot.totals.inputs_read {
+            begun = None;
+        } else if origin.elapsed() >= at + TIME {
+            break;
+        }
+    }
+    requests.send(Request::Stop).await.expect("the engine listens");
+    drop(snapshots);
+    engine.await.expect("no panic");
+    let from = begun.expect("the inputs were read");
+    let mut seen = std::mem::take(&mut *seen.lock().expect("no panic"));
+    for times in seen.values_mut() {
+        times.retain(|at| (from..from + TIME).contains(at));
+    }
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_56_row_21_beside_a_trap_every_other_host_keeps_its_rate() {
+    let alone = crawled(false).await;
+    let beside = crawled(true).await;
+    for number in 0..GOODS {
+        let host = format!("good{number}.test");
+        let (without, with) = (alone[&host].len() as f64, beside[&host].len() as f64);
+        assert!(without >= 0.95 * RATE * TIME.as_secs_f64(), "{host} has its rate by itself: {without}");
+        assert!(with >= 0.95 * without, "{host}: {with} requests beside the trap, {without} without it");
+    }
+    let (trap, all) = (beside["trap.test"].len(), beside.values().map(Vec::len).sum::<usize>());
+    let most = 2 + 10 * usize::from(RUN_FREE) + RUN_BUDGET as usize;
+    assert!(trap <= most && trap * 20 < all, "the trap had {trap} of {all} requests");
+}
