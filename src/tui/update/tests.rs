@@ -348,6 +348,18 @@ fn a_filter_asked_for_in_the_detail_is_typed_above_the_table() {
 }
 
 #[test]
+fn every_screen_freezes_and_lets_go_with_the_key_that_it_names() {
+    for place in ["1", "enter", "2", "3"] {
+        let mut model = model();
+        press(&mut model, place);
+        press(&mut model, "f");
+        assert!(model.frozen.is_some(), "{place}");
+        press(&mut model, "f");
+        assert_eq!(model.frozen, None, "{place}");
+    }
+}
+
+#[test]
 fn marks_are_hosts_and_stay_under_a_filter() {
     let mut model = model();
     select(&mut model, "wiki.br.test");
