@@ -35,6 +35,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Put URLs that failed back, for the next run on the folder.
     Retry(RetryArgs),
+    /// What hosts bore in earlier runs: list it, forget it.
+    Memory(MemoryArgs),
     /// Validate a configuration: every error with its place and what to write instead.
     Check(CheckArgs),
     /// The real controller against simulated servers in virtual time.
@@ -93,20 +95,23 @@ pub struct ReviewArgs {
     #[arg(value_name = "DIR", default_value = "./crawl", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
     /// Another run folder, to compare with on the screen.
-    #[arg(value_name = "OTHER", conflicts_with_all = ["summary", "json", "csv", "svg"], value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "OTHER", conflicts_with_all = ["summary", "json", "csv", "svg", "suggest"], value_hint = ValueHint::DirPath)]
     pub other: Option<PathBuf>,
     /// Plain text instead of the screen.
-    #[arg(long, conflicts_with_all = ["json", "csv", "svg"])]
+    #[arg(long, conflicts_with_all = ["json", "csv", "svg", "suggest"])]
     pub summary: bool,
     /// The summary as one JSON object.
-    #[arg(long, conflicts_with_all = ["csv", "svg"])]
+    #[arg(long, conflicts_with_all = ["csv", "svg", "suggest"])]
     pub json: bool,
     /// Write the requests of the run to FILE as CSV.
-    #[arg(long, value_name = "FILE", conflicts_with = "svg", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "suggest"], value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
     /// Draw the timeline into FILE as an SVG picture; `-` is the output.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", conflicts_with = "suggest", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
+    /// Rate and capacity of each host that met a limit, as configuration.
+    #[arg(long)]
+    pub suggest: bool,
 }
 
 /// `crawldeck status`.
@@ -147,6 +152,60 @@ pub struct RetryArgs {
     /// URLs that were given up.
     #[arg(long, required = true)]
     pub failed: bool,
+}
+
+/// `crawldeck memory`.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct MemoryArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub act: MemoryAct,
+}
+
+/// What can be done with the memory.
+#[derive(Clone, PartialEq, Debug, Subcommand)]
+pub enum MemoryAct {
+    /// The hosts, a line each: limit, burst, when it was measured, what refusals cost.
+    List(MemoryListArgs),
+    /// Forget hosts. A crawl that is asking one of them now will remember it again.
+    Forget(MemoryForgetArgs),
+}
+
+/// `crawldeck memory list`.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct MemoryListArgs {
+    /// Only this host, or hosts that the glob matches.
+    #[arg(value_name = "HOST|GLOB")]
+    pub hosts: Option<String>,
+    /// Which memory.
+    #[command(flatten)]
+    pub place: MemoryPlace,
+}
+
+/// `crawldeck memory forget`.
+#[derive(Clone, PartialEq, Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true))]
+pub struct MemoryForgetArgs {
+    /// This host, or hosts that the glob matches.
+    #[arg(value_name = "HOST|GLOB", group = "which")]
+    pub hosts: Option<String>,
+    /// All of them: removes the file, whatever is in it.
+    #[arg(long, group = "which")]
+    pub all: bool,
+    /// Which memory.
+    #[command(flatten)]
+    pub place: MemoryPlace,
+}
+
+/// Which memory is meant.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct MemoryPlace {
+    /// The memory file (default: `memory` of the configuration, else the user's own).
+    #[arg(long, value_name = "FILE", conflicts_with = "config", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// Configuration (default: ./config.toml if it exists, else built-in defaults).
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
 }
 
 /// `crawldeck check`.
@@ -292,6 +351,7 @@ mod tests {
             "crawldeck review out --json",
             "crawldeck review out --csv file.csv",
             "crawldeck review out --svg file.svg",
+            "crawldeck review out --suggest",
             "crawldeck review out other",
             "crawldeck status",
             "crawldeck status out",
@@ -301,6 +361,10 @@ mod tests {
             "crawldeck export --skipped",
             "crawldeck retry --failed",
             "crawldeck retry out --failed",
+            "crawldeck memory list",
+            "crawldeck memory list *.example --file m",
+            "crawldeck memory forget a.example -c c.toml",
+            "crawldeck memory forget --all",
             "crawldeck check",
             "crawldeck check file.toml",
             "crawldeck simulate",
@@ -334,6 +398,11 @@ mod tests {
             "crawldeck export",
             "crawldeck export --done --failed",
             "crawldeck retry",
+            "crawldeck memory",
+            "crawldeck memory forget",
+            "crawldeck memory forget a.example --all",
+            "crawldeck memory list --file m -c c.toml",
+            "crawldeck review --suggest --json",
             "crawldeck review --summary --json",
             "crawldeck review --csv a --svg b",
             "crawldeck review a b --summary",

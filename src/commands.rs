@@ -146,7 +146,9 @@ mod tests {
         let mut script = Vec::new();
         assert_eq!(completions(clap_complete::Shell::Bash, &mut script), DONE);
         let script = String::from_utf8_lossy(&script);
-        for command in ["run", "demo", "review", "status", "export", "retry", "check", "simulate", "completions"] {
+        for command in
+            ["run", "demo", "review", "status", "export", "retry", "memory", "check", "simulate", "completions"]
+        {
             assert!(script.contains(command), "{command}");
         }
         assert_eq!(completions(clap_complete::Shell::Bash, &mut Closed), DONE);

@@ -239,6 +239,8 @@ pub struct Config {
     pub settings: Settings,
     /// `[[host]]`, first match wins.
     pub hosts: Vec<HostRule>,
+    /// `memory` in `[controller]`: the file that keeps what was learned across runs; `None` = the user's own.
+    pub memory: Option<PathBuf>,
     /// `[network]`.
     pub network: NetworkConfig,
     /// `[output]`.
@@ -269,6 +271,7 @@ impl Default for Config {
                 ..Settings::default()
             },
             hosts: Vec::new(),
+            memory: None,
             network: NetworkConfig {
                 allow_private: false,
                 resolve: BTreeMap::new(),

@@ -22,6 +22,7 @@ pub mod latency;
 pub mod operator;
 pub mod outcome;
 pub mod policy;
+pub mod prior;
 pub mod reconfigure;
 pub mod retry_after;
 mod saved;

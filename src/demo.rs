@@ -213,6 +213,7 @@ mod tests {
             },
             settings: Settings { policies: vec![Policy::default(), mine], ..Settings::default() },
             hosts: vec![rule],
+            memory: None,
             network: NetworkConfig {
                 allow_private: false,
                 resolve: BTreeMap::new(),

@@ -6,12 +6,13 @@ use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{CheckArgs, DemoArgs, ReviewArgs, RunArgs, SimulateArgs};
+use crate::cli::{CheckArgs, DemoArgs, MemoryAct, ReviewArgs, RunArgs, SimulateArgs};
 use crate::clock::SystemClock;
 use crate::commands::{self, DONE, FAILED, USAGE};
 use crate::config::{Config, Glyphs, Outside, Overrides};
 use crate::crawl::input::Source;
 use crate::demo;
+use crate::memory::{Memory, command as memory_command};
 use crate::reload::ConfigFile;
 use crate::review::{self, ReviewMode};
 use crate::session::{self, SessionOptions};
@@ -26,6 +27,8 @@ use crate::tui::theme::{Depth, Surroundings, Theme};
 /// Names of temporary folders that are tried.
 const FOLDERS_TRIED: u32 = 16;
 
+/// What the demo remembers, in its run folder.
+const DEMO_MEMORY: &str = "memory";
 /// The demo's servers get so long to close their connections.
 const SERVERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -100,6 +103,23 @@ pub fn simulate(args: &SimulateArgs, folder: &Path, out: &mut dyn Write, err: &m
     }
 }
 
+/// `crawldeck memory`: the exit code.
+pub fn memory(act: &MemoryAct, folder: &Path, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let place = match act {
+        MemoryAct::List(args) => &args.place,
+        MemoryAct::Forget(args) => &args.place,
+    };
+    let named = match (&place.file, configuration(place.config.as_deref(), folder)) {
+        (Some(file), _) => Some(file.clone()),
+        (None, Ok(config)) => config.memory,
+        (None, Err(errors)) => return complain(errors, USAGE),
+    };
+    match named.map(Memory::at).or_else(Memory::of_user) {
+        Some(memory) => memory_command::run(act, &memory, out, err),
+        None => complain("there is no data directory: name the file with --file", USAGE),
+    }
+}
+
 /// What results are written on.
 fn paper(glyphs: Glyphs) -> Paper {
     // A pipe has no width; 80 columns are what everything is made for.
@@ -163,6 +183,8 @@ pub fn demo(args: DemoArgs) -> u8 {
         let servers = servers.map_err(|error| session::SessionError::Failed(error.to_string()))?;
         let mut config = Config::default();
         servers.configure(&mut config);
+        // Nothing of the demo gets into what real crawls remember.
+        config.memory = Some(dir.join(DEMO_MEMORY));
         let legend = servers.hosts().iter().map(|host| Clean::new(format!("{:<18} {}", host.name, host.about)));
         let legend: Vec<Clean> = legend.collect();
         if args.headless {
@@ -201,7 +223,7 @@ fn fresh_folder() -> io::Result<PathBuf> {
 
 /// `crawldeck review`: the exit code.
 pub fn review(args: ReviewArgs, out: &mut dyn Write) -> u8 {
-    let plain = args.summary || args.json || args.csv.is_some() || args.svg.is_some();
+    let plain = args.summary || args.json || args.suggest || args.csv.is_some() || args.svg.is_some();
     if !plain && tui::terminal_available() {
         return review_screen(&args, out);
     }
@@ -219,6 +241,7 @@ pub fn review(args: ReviewArgs, out: &mut dyn Write) -> u8 {
                 Err(error) => return complain(error, USAGE),
             }
         }
+        (None, None, _) if args.suggest => ReviewMode::Suggest,
         (None, None, true) => ReviewMode::Json,
         (None, None, false) => ReviewMode::Summary,
     };

@@ -15,6 +15,7 @@
 //! * [`archive`] — what a crawl keeps of what it fetched: WARC files, a tree of bodies.
 //! * [`journal`] — what is persisted, and how it is read back.
 //! * [`store`] — what a crawl must not lose: URLs, their fates, states of hosts; written so that it survives anything.
+//! * [`memory`] — what hosts bore, kept across runs: a small file, a model where one is wanted, its command.
 //! * [`review`] — the text side of `crawldeck review`.
 //! * [`state`] — the commands that look at what a run holds, or put something back.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
@@ -40,6 +41,7 @@ pub mod headless;
 pub mod journal;
 pub mod launch;
 pub mod logging;
+pub mod memory;
 pub mod reload;
 pub mod review;
 pub mod session;

@@ -1,6 +1,8 @@
-//! The text side of `crawldeck review`: the summary as text or JSON, the requests as CSV.
+//! The text side of `crawldeck review`: the summary as text or JSON, the requests as CSV, a configuration to compare with.
 //!
 //! Works on a run that is going on, too: nothing is locked, a torn last line is left out.
+
+mod suggest;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -21,6 +23,8 @@ pub enum ReviewMode {
     Json,
     /// The requests as CSV, into this file; `-` is the output.
     Csv(PathBuf),
+    /// Rate and capacity of each host that met a limit, as configuration.
+    Suggest,
     /// A picture, drawn by whoever can, into this file; `-` is the output.
     Picture(PathBuf, String),
 }
@@ -87,6 +91,7 @@ pub fn run_review(dir: &Path, mode: ReviewMode, out: &mut dyn Write) -> Result<(
             let json = summary_json(&summarise(dir)?).map_err(io::Error::from)?;
             out.write_all(json.as_bytes())?;
         }
+        ReviewMode::Suggest => out.write_all(suggest::suggest(dir)?.as_bytes())?,
         ReviewMode::Csv(path) if path.as_os_str() == "-" => write_csv(dir, &mut *out)?,
         ReviewMode::Csv(path) => {
             if is_journal(&path) {

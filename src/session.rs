@@ -18,6 +18,8 @@ use crate::archive::{Archive, ArchiveOptions, Keep, Room};
 use crate::clock::{Clock, SystemClock};
 use crate::commands;
 use crate::config::Config;
+use crate::control::Mono;
+use crate::control::prior::PriorKind;
 use crate::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crate::crawl::fetcher::{FetcherOptions, HttpFetcher};
 use crate::crawl::input::{self, Source};
@@ -27,6 +29,7 @@ use crate::journal::disk::disk_for;
 use crate::journal::run_folder::RunFolder;
 use crate::journal::{Journal, JournalOptions, render, summary};
 use crate::logging::{self, LOG_VARIABLE};
+use crate::memory::{Keeper, Memory};
 use crate::reload::{self, ConfigFile};
 use crate::signals::{self, SignalTargets, Stopped};
 use crate::store::load::Loaded;
@@ -172,6 +175,7 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     drop(requests);
 
     let seed = fastrand::u64(..);
+    let keeper = open_memory(&config, seed, clock.now()).await?;
     let fetch = Arc::new(fetch);
     let parts = EngineParts {
         config,
@@ -189,10 +193,13 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         seed,
     };
     // A task of its own: the workers that report to it run on the same threads, and need to wake no other.
-    let engine = match ask {
-        Some(ask) => Engine::new(parts).reloading(ask),
-        None => Engine::new(parts),
-    };
+    let mut engine = Engine::new(parts);
+    if let Some(ask) = ask {
+        engine = engine.reloading(ask);
+    }
+    if let Some(keeper) = keeper {
+        engine = engine.remembering(keeper);
+    }
     let end = match tokio::spawn(engine.run()).await {
         Ok(end) => end,
         Err(error) => match error.try_into_panic() {
@@ -222,6 +229,16 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let code = conclude(&folder, &end, by_interrupt, &waits);
     listening.abort();
     Ok(code)
+}
+
+/// What hosts bore in earlier runs, if that is wanted. Read, and models trained, where that may block.
+async fn open_memory(config: &Config, seed: u64, now: Mono) -> Result<Option<Keeper>, SessionError> {
+    let (prior, file) = (config.settings.prior, config.memory.clone());
+    if prior == PriorKind::Off {
+        return Ok(None);
+    }
+    let open = move || Keeper::open(prior, file.map(Memory::at).or_else(Memory::of_user), seed, now);
+    tokio::task::spawn_blocking(open).await.map(Some).map_err(failed)
 }
 
 /// Lets the process open as many files and sockets as the system allows it to; how many of them may be sockets.

@@ -34,7 +34,7 @@ pub use measure::{Course, Report};
 pub use model::{Close, Decided, Fate, HintHeaders, RetryAfter, ServerModel, ServerSpec, SimRequest, SimResponse};
 pub use peers::Peer;
 pub use random::Random;
-pub use run::{Candidate, Scenario, Seen, run, run_all};
+pub use run::{Candidate, Scenario, Seen, run, run_all, run_visits};
 pub use server::SimServer;
 pub use site::{Redirects, Robots, SimBody, Site};
 pub use supply::Supply;

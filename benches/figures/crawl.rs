@@ -95,6 +95,7 @@ impl Terminal {
         let mut command = CommandBuilder::new(program);
         command.args(arguments);
         command.cwd(folder);
+        command.env("XDG_DATA_HOME", folder.join("data"));
         command.env("TERM", "xterm-256color");
         command.env("LC_ALL", "C.UTF-8");
         let child = pty.slave.spawn_command(command).expect("the binary starts");

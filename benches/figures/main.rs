@@ -1,6 +1,6 @@
 //! The figures of the README: measured, printed, never asserted.
 //!
-//! `cargo bench --bench figures -- [controller|memory|fetch|follow|pace|frame|idle|pause|review|lab|store|simulate]...` runs those that are named,
+//! `cargo bench --bench figures -- [controller|memory|fetch|follow|pace|frame|idle|pause|review|lab|store|simulate|prior]...` runs those that are named,
 //! or all. Every figure names what it is to reach; a machine that is busy with something else gives worse ones, so
 //! the load average is printed, too. All servers are on loopback. What runs in a process of its own (the crawl, the
 //! bare client, what is weighed) is this program again with `child` in front, or the `crawldeck` binary itself.
@@ -24,6 +24,7 @@ mod lab;
 mod memory;
 mod pace;
 mod pause;
+mod prior;
 mod review;
 mod server;
 mod simulate;
@@ -39,7 +40,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Figure = fn(&mut Table);
 
 /// All figures, in the order in which they are told.
-const FIGURES: [(&str, Figure); 12] = [
+const FIGURES: [(&str, Figure); 13] = [
     ("controller", controller::measure),
     ("memory", memory::measure),
     ("fetch", fetch::measure),
@@ -52,6 +53,7 @@ const FIGURES: [(&str, Figure); 12] = [
     ("lab", lab::measure),
     ("store", store::measure),
     ("simulate", simulate::measure),
+    ("prior", prior::measure),
 ];
 
 fn main() {
@@ -59,6 +61,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["child", "memory", kind] => return memory::child(kind),
+        ["child", "demo", dir, memory] => return prior::child(dir, memory),
         ["child", "site"] => return follow::child(),
         ["child", "bare", rest @ ..] => return fetch::child(rest),
         ["child", "store", rest @ ..] => return store::part(rest),

@@ -114,7 +114,7 @@ impl Config {
     /// if taking it over would change nothing.
     pub fn differences(&self, read: &Self) -> Vec<Difference> {
         // Taken apart by name, here and below: a new field does not compile before it is decided what becomes of it.
-        let Self { crawl: _, settings: _, hosts: _, network: _, output: _, ui: _, keys: _ } = self;
+        let Self { crawl: _, settings: _, hosts: _, memory, network: _, output: _, ui: _, keys: _ } = self;
         let mut found = Found(Vec::new());
         let CrawlConfig {
             urls,
@@ -149,6 +149,9 @@ impl Config {
         found.of("politeness.global_rate", &self.settings.global_rate, &read.settings.global_rate, limit);
         found.plain("controller.min_rate", &self.settings.min_rate, &read.settings.min_rate);
         found.plain("controller.cold_start", &self.settings.cold_start, &read.settings.cold_start);
+        // What is remembered is read before the first host is met.
+        found.fixed("controller.prior", self.settings.prior != read.settings.prior);
+        found.fixed("controller.memory", *memory != read.memory);
         let (old, new) = (&self.settings.backoff, &read.settings.backoff);
         found.duration("backoff.base", &old.base, &new.base);
         found.duration("backoff.max", &old.max, &new.max);
@@ -240,6 +243,8 @@ impl Config {
         self.crawl.user_agent.clone_from(&running.crawl.user_agent);
         self.crawl.follow.clone_from(&running.crawl.follow);
         self.crawl.sitemaps = running.crawl.sitemaps;
+        self.settings.prior = running.settings.prior;
+        self.memory.clone_from(&running.memory);
         self.network.clone_from(&running.network);
         self.output.clone_from(&running.output);
         self
@@ -298,7 +303,7 @@ mod tests {
     fn each_changed_key_is_named_with_its_values() {
         assert_eq!(told("", crate::config::DEFAULT_CONFIG), Vec::<String>::new());
         let after = "[crawl]\nconcurrency = 8\nuser_agent = \"other/1\"\nexclude = [\"a\"]\nfollow = [\"a\"]\nmax_depth = 2\n[politeness]\nrate = 0.5\n\
-                     shape = \"leaky-bucket\"\nglobal_rate = 3\n[controller]\nkind = \"static\"\n[backoff]\nmax = \"90s\"\n\
+                     shape = \"leaky-bucket\"\nglobal_rate = 3\n[controller]\nkind = \"static\"\nprior = \"off\"\nmemory = \"m\"\n[backoff]\nmax = \"90s\"\n\
                      [network]\nproxy = \"http://u:secret@127.0.0.1:1\"\n[output]\nwarc = true\n[ui]\nmouse = true\n[keys]\npause = \"x\"\n";
         let expected = [
             "crawl.concurrency 64 to 8",
@@ -310,6 +315,8 @@ mod tests {
             "politeness.shape token-bucket to leaky-bucket",
             "controller.kind adaptive to static",
             "politeness.global_rate 0 to 3",
+            "(controller.prior)",
+            "(controller.memory)",
             "backoff.max 1m to 1m 30s",
             "(network.proxy)",
             "(output.warc)",

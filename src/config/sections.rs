@@ -17,6 +17,7 @@ use super::nearest::nearest;
 use super::raw::{Section, wrong_type};
 use super::{Config, Follow, Glyphs, NetworkConfig, OnHangup, OutputConfig, Outside, ThemeCheck, UiConfig};
 use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
+use crate::control::prior::PriorKind;
 use crate::control::{ControllerKind, Settings, Shape};
 
 /// Fetches in flight, all hosts together.
@@ -96,12 +97,12 @@ pub(super) fn controller(section: Option<Section<'_>>, config: &mut Config) {
     }
     section.set("min_rate", &mut config.settings.min_rate, zero_or("the controller's own floor", RATE_RANGE));
     section.set("cold_start", &mut config.settings.cold_start, boolean);
-    let no_prior = Word::NotYet("comes with the learned prior; write \"off\"");
-    section.read("prior", word(&[("off", Word::Is(())), ("hour-of-week", no_prior), ("random-forest", no_prior)]));
-    section.read("memory", |value| match any_text(value, "\"\"")? {
-        "" => Ok(()),
-        _ => Err("keeping what was learned across runs comes with the learned prior; write \"\"".to_owned()),
-    });
+    let priors = [PriorKind::Off, PriorKind::HourOfWeek, PriorKind::RandomForest];
+    section.set("prior", &mut config.settings.prior, word(&priors.map(|prior| (prior.as_str(), Word::Is(prior)))));
+    let file = |value: &DeValue<'_>| any_text(value, "a file's name in quotes, or \"\"").map(str::to_owned);
+    if let Some(file) = section.read("memory", file) {
+        config.memory = (!file.is_empty()).then(|| file.into());
+    }
     let no_groups = Word::NotYet("is not there yet: every host has its own bucket; write \"host\"");
     section.read("group_by", word(&[("host", Word::Is(())), ("domain", no_groups), ("ip", no_groups)]));
     section.finish();

@@ -94,6 +94,8 @@ fn values_arrive_where_they_belong() {
         min_rate = 0.25
         cold_start = false
         refusal_budget = 0
+        prior = "random-forest"
+        memory = "learned/memory"
         [backoff]
         base = "250ms"
         max = "5m"
@@ -235,9 +237,8 @@ fn a_bare_word_is_answered_with_what_to_write() {
 #[test]
 fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
     for (text, place, reason) in [
-        ("[controller]\nprior = \"hour-of-week\"", "2:9", "write \"off\""),
-        ("[controller]\nprior = \"random-forest\"", "2:9", "write \"off\""),
-        ("[controller]\nmemory = \"x\"", "2:10", "write \"\""),
+        ("[controller]\nprior = \"hours\"", "2:9", "\"hour-of-week\""),
+        ("[controller]\nmemory = 1", "2:10", "a file's name"),
         ("[controller]\ngroup_by = \"ip\"", "2:12", "write \"host\""),
         ("[controller]\ngroup_by = \"domain\"", "2:12", "write \"host\""),
         ("[output]\nbodies = \"all\"", "2:10", "\"none\" or \"ok\""),

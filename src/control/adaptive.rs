@@ -16,6 +16,7 @@ pub use arc::{ADAPTIVE_MIN_RATE, Arc, Doing, Why};
 pub use fixed::Fixed;
 pub use halving::{HALVING_MIN_RATE, Halving};
 
+use super::prior::{Advice, Measured, Seed};
 use super::{ControllerKind, Mono, Original};
 
 /// What an answer means for the rate.
@@ -115,6 +116,16 @@ pub trait RateController {
     fn in_flight_max(&self) -> u32 {
         u32::MAX
     }
+    /// A learned start, before anything was sent; whether it was taken.
+    fn seed(&mut self, _now: Mono, _bounds: &Bounds, _seed: &Seed) -> bool {
+        false
+    }
+    /// What a prior expects now: a proposal, within the same bounds as everything else.
+    fn advise(&mut self, _now: Mono, _bounds: &Bounds, _advice: &Advice) {}
+    /// What it has measured, if that is worth remembering.
+    fn measured(&self, _now: Mono) -> Option<Measured> {
+        None
+    }
     /// The originals were changed from `before` to `after`. A value that stood at its original follows it; one
     /// that was cut stays where it is, but never above the new original. What was learned is kept.
     fn rebase(&mut self, before: Original, after: Original);
@@ -209,6 +220,18 @@ impl RateController for Adaptive {
 
     fn in_flight_max(&self) -> u32 {
         each!(self, one => one.in_flight_max())
+    }
+
+    fn seed(&mut self, now: Mono, bounds: &Bounds, seed: &Seed) -> bool {
+        each!(self, one => one.seed(now, bounds, seed))
+    }
+
+    fn advise(&mut self, now: Mono, bounds: &Bounds, advice: &Advice) {
+        each!(self, one => one.advise(now, bounds, advice));
+    }
+
+    fn measured(&self, now: Mono) -> Option<Measured> {
+        each!(self, one => one.measured(now))
     }
 
     fn rebase(&mut self, before: Original, after: Original) {

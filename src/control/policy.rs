@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::prior::PriorKind;
+
 /// How a bucket spends its rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -126,6 +128,9 @@ pub struct Settings {
     pub remind_after: Duration,
     /// A host that answered nothing but refusals for so long is given up.
     pub give_up_after: Duration,
+    /// Where a learned start comes from. The core itself does nothing with it: whoever has an
+    /// [`Advisor`](super::prior::Advisor) does.
+    pub prior: PriorKind,
 }
 
 impl Default for Settings {
@@ -140,6 +145,7 @@ impl Default for Settings {
             override_ttl: Duration::from_secs(2 * 3600),
             remind_after: Duration::from_secs(3600),
             give_up_after: Duration::from_secs(24 * 3600),
+            prior: PriorKind::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod gather;
 mod intake;
 pub mod persist;
 mod publish;
+mod recall;
 mod reload;
 mod sift;
 mod trouble;
@@ -44,6 +45,7 @@ use crate::control::backoff::SeededJitter;
 use crate::control::{Controller, Mono, Value};
 use crate::journal::Journal;
 use crate::journal::timeline::bins::Bins;
+use crate::memory::Keeper;
 use crate::store::load::Loaded;
 use crate::store::{Store, StoreHealth, UrlsRead};
 use crate::text::Clean;
@@ -172,6 +174,8 @@ pub struct Engine {
     queue_watch: QueueWatch,
     timeline: Bins,
     persisted: persist::Persisted,
+    /// What hosts bore in earlier runs, if that is remembered.
+    keeper: Option<Keeper>,
     looks: Looks,
     /// The watcher asks for the timeline; when it last got it.
     timeline_shown: Option<Mono>,
@@ -242,6 +246,7 @@ impl Engine {
             queue_watch: QueueWatch::default(),
             timeline: Bins::default(),
             persisted: persist::Persisted::new(now),
+            keeper: None,
             looks,
             timeline_shown: None,
             log: std::collections::VecDeque::new(),
@@ -274,6 +279,7 @@ impl Engine {
     /// Runs the crawl to its end.
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
+        self.tell_memory();
         let mut health = self.journal.health_changed();
         let mut store_health = self.frontier.store_ref().map(Store::health_changed);
         let mut kept = self.archive.as_ref().map(Archive::health_changed);
@@ -426,6 +432,7 @@ impl Engine {
         self.commit(now);
         self.publish_last(now).await;
         let totals = self.totals(now);
+        self.write_memory(CLOSE_WITHIN).await;
         // The store waits for the journal, so it is closed first.
         let stored = match self.frontier.take_store() {
             Some(store) => store.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(error.to_string())),

@@ -7,13 +7,17 @@ use super::supply::{Stock, Supply};
 use super::{Random, SimServer};
 use crate::control::backoff::{self, NoJitter, SeededJitter};
 use crate::control::hints;
+use crate::control::prior::{Advisor, Experience, Moment, PriorKind};
 use crate::control::{
     Answer, Controller, HostId, Lane, Mono, Original, Outcome, PolicyId, RequestKind, Settings, Verdict,
 };
+use crate::memory::forest;
 
 /// As often as the engine looks at lifetimes and concerns, and over how many hosts.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const SWEEP_HOSTS: usize = 100;
+/// Virtual time begins on a Monday, 00:00 UTC (the first one after the epoch).
+const MONDAY: u64 = 4 * 86_400;
 /// Attempts of one URL that may fail with 5xx or by the network.
 const RETRIES: u32 = 5;
 
@@ -24,12 +28,22 @@ pub(super) struct CoreClient {
     now: Mono,
     swept: Mono,
     settings: Settings,
+    advisor: Option<Advisor>,
+    /// What fixes the models that are trained.
+    seed: u64,
 }
 
 impl CoreClient {
     /// A crawler of `servers`. `settings` are the user's; its first policy stands for every host, with
-    /// each server's ceiling and connections in place of the originals.
-    pub(super) fn new(settings: &Settings, servers: &[(SimServer, Supply)], random: &mut Random) -> Self {
+    /// each server's ceiling and connections in place of the originals. It begins at `now`, and remembers of each
+    /// server what is in `memory`.
+    pub(super) fn new(
+        settings: &Settings,
+        servers: &[(SimServer, Supply)],
+        random: &mut Random,
+        now: Mono,
+        memory: &[Option<Experience>],
+    ) -> Self {
         let mut settings = settings.clone();
         let template = settings.policies.first().cloned().unwrap_or_default();
         settings.policies = servers
@@ -46,13 +60,38 @@ impl CoreClient {
         let wanted: u32 = servers.iter().map(|(server, _)| server.connections).fold(0, u32::saturating_add);
         settings.concurrency = settings.concurrency.max(wanted);
         settings.global_rate = None;
-        let mut controller = Controller::new(settings.clone(), Box::new(SeededJitter::new(random.next_u64())));
+        let seed = random.next_u64();
+        let mut controller = Controller::new(settings.clone(), Box::new(SeededJitter::new(seed)));
         let mut stocks: Vec<Stock> = servers.iter().map(|(_, supply)| Stock::new(*supply)).collect();
+        let mut advisor = (settings.prior != PriorKind::Off).then(|| Advisor::new(settings.prior));
         for (index, stock) in stocks.iter_mut().enumerate() {
             let host = controller.add_host(PolicyId(u16::try_from(index).unwrap_or(u16::MAX)));
-            controller.set_queue(Mono::ZERO, host, Lane(0), stock.queue(Mono::ZERO));
+            if let (Some(advisor), Some(experience)) = (&mut advisor, memory.get(index).cloned().flatten()) {
+                let model = match settings.prior {
+                    PriorKind::RandomForest => forest::train(&experience.samples, seed),
+                    _ => None,
+                };
+                advisor.recall(&mut controller, (now, moment_of(now)), host, experience, model);
+            }
+            controller.set_queue(now, host, Lane(0), stock.queue(now));
         }
-        Self { controller, stocks, now: Mono::ZERO, swept: Mono::ZERO, settings }
+        Self { controller, stocks, now, swept: now, settings, advisor, seed }
+    }
+
+    /// What it has learned of each server that it learned something of.
+    pub(super) fn memory(&mut self) -> Vec<(usize, Experience)> {
+        let Some(advisor) = &mut self.advisor else { return Vec::new() };
+        advisor.look_last(&mut self.controller, self.now, moment_of(self.now));
+        advisor.take_changed(true).into_iter().map(|(host, experience, _)| (host.0 as usize, experience)).collect()
+    }
+
+    /// Learns and proposes as the engine does; models are trained at once, and fixed by the seed.
+    fn advise(&mut self, now: Mono) {
+        let Some(advisor) = &mut self.advisor else { return };
+        advisor.turn(&mut self.controller, now, moment_of(now));
+        while let Some(training) = advisor.take_training() {
+            advisor.trained(training.host, forest::train(&training.samples, self.seed));
+        }
     }
 
     fn sync(&mut self, now: Mono, index: usize) {
@@ -121,12 +160,17 @@ impl Client for CoreClient {
         if now.since(self.swept) >= SWEEP_EVERY {
             self.swept = now;
             self.controller.sweep(now, SWEEP_HOSTS);
+            self.advise(now);
             // What the crawl would write down and draw; a saturated host is never given up.
             self.controller.take_given_up();
             self.controller.take_decisions();
             self.controller.take_changed(usize::MAX);
         }
     }
+}
+
+fn moment_of(now: Mono) -> Moment {
+    Moment(MONDAY + now.as_nanos() / 1_000_000_000)
 }
 
 fn host_of(index: usize) -> HostId {

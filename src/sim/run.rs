@@ -37,7 +37,7 @@ pub enum Candidate {
 impl Candidate {
     fn client(&self, hosts: &[(SimServer, Supply)], random: &mut Random) -> Box<dyn Client> {
         match self {
-            Self::Core(settings) => Box::new(CoreClient::new(settings, hosts, random)),
+            Self::Core(settings) => Box::new(CoreClient::new(settings, hosts, random, Mono::ZERO, &[])),
             Self::Peer(peer) => Box::new(PeerClient::new(*peer, hosts, random)),
         }
     }
@@ -79,8 +79,30 @@ pub fn run_all(scenario: &Scenario, candidate: &Candidate, seed: u64) -> Vec<See
         (0..scenario.crawlers.max(1)).map(|_| candidate.client(&scenario.hosts, &mut seeds)).collect();
     let mut world = World::new(scenario, servers);
     let end = scenario.hosts.iter().map(|(server, _)| end_of(server)).max().unwrap_or_default();
-    world.run(&mut clients, &mut network, end);
+    world.run(&mut clients, &mut network, (Mono::ZERO, end));
     world.places.into_iter().map(|place| place.measure.finish(place.fresh)).collect()
+}
+
+/// One crawler that asks one server again and again, in the spells `visits`, each a new process: what happened. It
+/// carries what it remembers from one to the next, if it remembers anything (`prior` in its settings).
+pub fn run_visits(server: &SimServer, settings: &Settings, seed: u64, visits: &[(Mono, Mono)]) -> Option<Seen> {
+    let mut seeds = Random::new(seed);
+    let servers = seeds.next_u64();
+    let mut network = Random::new(seeds.next_u64());
+    let scenario = Scenario { hosts: vec![(server.clone(), Supply::Saturated)], crawlers: 1 };
+    let mut world = World::new(&scenario, servers);
+    let mut memory = vec![None];
+    for visit in visits {
+        let client = CoreClient::new(settings, &scenario.hosts, &mut seeds, visit.0, &memory);
+        let mut clients = [Box::new(client)];
+        world.run(&mut clients, &mut network, *visit);
+        for (index, experience) in clients.iter_mut().flat_map(|client| client.memory()) {
+            if let Some(place) = memory.get_mut(index) {
+                *place = Some(experience);
+            }
+        }
+    }
+    world.places.into_iter().map(|place| place.measure.finish(place.fresh)).next()
 }
 
 pub(super) fn end_of(server: &SimServer) -> Mono {
@@ -132,10 +154,14 @@ impl World {
         Self { places, due: BinaryHeap::new(), flights: Vec::new(), free: Vec::new(), events: 0 }
     }
 
-    fn run(&mut self, clients: &mut [Box<dyn Client>], network: &mut Random, end: Mono) {
-        let mut now = Mono::ZERO;
+    /// From one moment to another. What is under way at the end is never heard of.
+    fn run<C: Client + ?Sized>(&mut self, clients: &mut [Box<C>], network: &mut Random, (from, end): (Mono, Mono)) {
+        let mut now = from;
+        self.due.clear();
+        self.flights.clear();
+        self.free.clear();
         // Clients whose wake has come, or who heard something.
-        let mut wakes = vec![Mono::ZERO; clients.len()];
+        let mut wakes = vec![now; clients.len()];
         loop {
             for (index, client) in clients.iter_mut().enumerate() {
                 if wakes[index] > now {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crawldeck::control::prior::{Advice, Measured, Seed};
 use crawldeck::control::{
     Amount, Command, ControllerKind, Lane, Lifetime, Mono, Original, Outcome, OverrideSpec, Policy, Settings, Verdict,
     What, Who,
@@ -45,6 +46,17 @@ fn responses() -> impl Strategy<Value = Response> {
     ]
 }
 
+/// Any number, and what is none.
+fn anything() -> impl Strategy<Value = f64> {
+    prop_oneof![6 => (-9.0..9.0_f64).prop_map(f64::exp), 1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 1 => Just(-1.0)]
+}
+
+/// What a prior may propose: no proposal, or anything at all.
+fn proposals() -> impl Strategy<Value = (Option<f64>, Vec<Advice>)> {
+    let advice = (anything(), anything()).prop_map(|(limit, factor)| Advice { limit, factor });
+    (prop::option::of(anything()), prop::collection::vec(advice, 0..20))
+}
+
 /// A server's token bucket, full at first.
 struct Server {
     rate: f64,
@@ -73,14 +85,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn invariants_01_02_04_05_10_hold_under_any_server_and_any_command(
+    fn invariants_01_02_04_05_10_hold_under_any_server_any_command_and_any_prior(
         rate in 0.2_f64..20.0,
         capacity in 1.0_f64..20.0,
         cold in any::<bool>(),
         answers in prop::collection::vec(responses(), 1..40),
         acts in prop::collection::vec((1_u64..60_000, 0_usize..6), 1..25),
+        (limit, advice) in proposals(),
     ) {
         let mut world = VirtualHost::new(settings(rate, capacity, cold));
+        if let Some(limit) = limit {
+            let measured = Measured { limit, ..Measured::default() };
+            world.controller.seed(world.now, world.host, &Seed { measured, age: Duration::ZERO, of_the_hour: false });
+        }
+        world.advice = advice;
         world.queue(Lane(0), 3_000);
         let host = world.host;
         let mut turn = 0;
@@ -114,9 +132,10 @@ proptest! {
 
     #[test]
     fn invariant_03_a_host_that_refuses_gets_one_request_at_a_time(
-        rate in 0.2_f64..20.0, latency in 1_u64..150, begins in 0_u64..60,
+        rate in 0.2_f64..20.0, latency in 1_u64..150, begins in 0_u64..60, (_, advice) in proposals(),
     ) {
         let mut world = VirtualHost::new(settings(rate, rate.max(1.0), false));
+        world.advice = advice;
         world.queue(Lane(0), 100_000);
         let begins = Mono::from_secs_f64(begins as f64);
         // Refusals come as fast as they did, so that the probe is answered before patience ends.

@@ -69,6 +69,19 @@ fn the_journal_knows_only_the_words_of_the_core() {
 }
 
 #[test]
+fn the_model_is_trained_in_one_place_and_the_memory_knows_neither_crawl_nor_screen() {
+    let wrong = offenders(|source| source.path != "memory/forest.rs" && source.code.contains("smartcore"));
+    assert!(wrong.is_empty(), "only the forest knows how it is trained: {wrong:?}");
+    let wrong = offenders(|source| {
+        (source.path == "memory.rs" || source.path.starts_with("memory/"))
+            && ["crate::crawl", "crate::tui", "crate::journal", "crate::sim"]
+                .iter()
+                .any(|module| source.code.contains(module))
+    });
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
 fn only_the_clock_reads_time() {
     let reads = Regex::new(r"(Instant|SystemTime|Timestamp|Zoned|Utc|Local)::now\b|clock_gettime|\.elapsed\(\)")
         .expect("a regex");

@@ -169,7 +169,12 @@ fn fault_row_15_a_reader_that_goes_away_is_no_end_of_the_crawl() {
     scene.list(&["a.test"], 150);
     let mut command = std::process::Command::new("/bin/sh");
     command.args(["-c", "{ \"$0\" \"$@\"; echo $? > code; } 2>&1 | head -1", BINARY]);
-    let output = command.args(scene.run()).current_dir(scene.path()).output().expect("a shell");
+    let output = command
+        .args(scene.run())
+        .current_dir(scene.path())
+        .env("XDG_DATA_HOME", scene.path())
+        .output()
+        .expect("a shell");
     let line = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(line.lines().count(), 1, "{line}");
     assert_eq!(std::fs::read_to_string(scene.path().join("code")).expect("written").trim(), "0");
@@ -192,7 +197,11 @@ fn fault_row_15_a_drain_ends_though_nobody_reads_the_status_lines() {
     let scene = busy();
     let (_nobody_reads, stderr) = full_pipe();
     let mut command = std::process::Command::new(BINARY);
-    command.args(scene.run()).current_dir(scene.path()).stdin(std::process::Stdio::null());
+    command
+        .args(scene.run())
+        .current_dir(scene.path())
+        .env("XDG_DATA_HOME", scene.path())
+        .stdin(std::process::Stdio::null());
     let mut child = command.stderr(stderr).spawn().expect("the binary starts");
     scene.arrivals("requests while nobody reads", 100);
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).expect("it runs");
@@ -241,6 +250,7 @@ fn fault_row_15_closed_streams_are_no_reason_to_fail() {
     scene.list(&["a.test"], 30);
     let mut command = std::process::Command::new("/bin/sh");
     command.args(["-c", "\"$0\" \"$@\" <&- >&- 2>&-", BINARY]).args(scene.run()).current_dir(scene.path());
+    command.env("XDG_DATA_HOME", scene.path());
     assert_eq!(command.status().expect("a shell").code(), Some(0));
     assert_eq!(scene.assert_journal_complete(), 30);
 }

@@ -19,6 +19,7 @@ mod journal;
 mod lab;
 mod licences;
 mod live_timeline;
+mod memory;
 mod pty;
 mod reload;
 mod reproduction;

@@ -13,6 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Bounds, Observation, RateController, Shift, Signal};
+use crate::control::prior::Seed;
 use crate::control::{Mono, Original};
 
 /// The floor of adaptation when the configuration leaves it to the controller, tokens per second.
@@ -87,6 +88,14 @@ impl RateController for Halving {
         self.capacity = bounds.original.capacity;
         // What is in flight was sent at the old rate: it must not cut the new one.
         self.cut = Some(now);
+    }
+
+    fn seed(&mut self, _now: Mono, bounds: &Bounds, seed: &Seed) -> bool {
+        // From there it climbs as after a cut. It measures nothing itself: what is remembered is another controller's.
+        let Original { rate, capacity } = bounds.original;
+        self.rate = rate.min(seed.measured.limit).max(HALVING_MIN_RATE.min(rate));
+        self.capacity = (capacity * self.rate / rate).clamp(1.0_f64.min(capacity), capacity);
+        true
     }
 
     fn rebase(&mut self, before: Original, after: Original) {

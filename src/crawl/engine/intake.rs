@@ -103,6 +103,7 @@ impl Engine {
         let host = self.hosts.find_or_add(url, &self.config, |policy| controller.add_host(policy))?;
         if self.hosts.len() > known {
             self.frontier.add_host(&host_text(url));
+            self.recall(host);
         }
         Some(host)
     }

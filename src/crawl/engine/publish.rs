@@ -149,6 +149,7 @@ impl Engine {
         for (host, why) in self.controller.take_given_up() {
             self.give_up(host, why);
         }
+        self.learn(now);
     }
 
     /// Whether a watcher would see something new.

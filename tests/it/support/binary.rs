@@ -223,6 +223,8 @@ impl Child {
     pub(crate) fn start_fed(folder: &Path, args: &[String], env: &[(&str, &str)], input: &[u8]) -> Self {
         let mut command = Command::new(BINARY);
         command.args(args).current_dir(folder).env_remove("NO_COLOR").env_remove("CRAWLDECK_LOG");
+        // What is learned never gets into the user's own memory.
+        command.env("XDG_DATA_HOME", folder.join("data"));
         command.envs(env.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");

@@ -107,6 +107,7 @@ impl Pty {
         for name in ["NO_COLOR", "CRAWLDECK_LOG", "LC_ALL", "LC_CTYPE", "COLORTERM"] {
             command.env_remove(name);
         }
+        command.env("XDG_DATA_HOME", folder.join("data"));
         for (name, value) in [("TERM", "xterm-256color"), ("LANG", "C.UTF-8")].iter().chain(env) {
             command.env(name, value);
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crawldeck::control::backoff::NoJitter;
 use crawldeck::control::host::LaneQueue;
+use crawldeck::control::prior::Advice;
 use crawldeck::control::{
     Answer, Controller, HostId, Lane, Mono, Original, Outcome, PolicyId, RequestKind, Settings, Verdict,
 };
@@ -51,6 +52,9 @@ pub(crate) struct VirtualHost {
     pub(crate) outcomes: Vec<(Mono, Outcome)>,
     /// Effective rate and capacity, each from its moment on.
     pub(crate) targets: Vec<(Mono, Original)>,
+    /// What a prior proposes, one each second by turns.
+    pub(crate) advice: Vec<Advice>,
+    advised: usize,
     swept: Mono,
     due: BinaryHeap<Reverse<(Mono, u64)>>,
     flying: Vec<Option<Answer>>,
@@ -69,6 +73,8 @@ impl VirtualHost {
             arrivals: Vec::new(),
             outcomes: Vec::new(),
             targets: Vec::new(),
+            advice: Vec::new(),
+            advised: 0,
             swept: Mono::ZERO,
             due: BinaryHeap::new(),
             flying: Vec::new(),
@@ -116,6 +122,10 @@ impl VirtualHost {
             if self.now.since(self.swept) >= Duration::from_secs(1) {
                 self.swept = self.now;
                 self.controller.sweep(self.now, 100);
+                if let Some(advice) = self.advice.get(self.advised % self.advice.len().max(1)) {
+                    self.controller.advise(self.now, self.host, advice);
+                    self.advised += 1;
+                }
             }
         }
     }

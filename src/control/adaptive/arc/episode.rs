@@ -9,6 +9,9 @@ use crate::control::Mono;
 /// Answers on which an estimate has to rest so that a failed probe cannot lower it.
 pub(super) const ENOUGH: f64 = 30.0;
 
+/// A learned start is confirmed by a probe that was refused below so many times its rate.
+const CONFIRMED: f64 = 2.0;
+
 /// Tokens in a server's bucket up to which it counts as small: what is left over there is lost unseen.
 const SMALL: f64 = 3.0;
 
@@ -197,7 +200,9 @@ impl Arc {
         }
         self.creep = 0;
         let hit = episode.hit;
-        let estimate = taken.rate(blocked, self.lockout.then_some(self.limit), self.burst);
+        // The check of a learned start moves the estimate: that is no drift of the limit.
+        let checks = self.is_unchecked();
+        let estimate = taken.rate(blocked, self.lockout.then_some(self.limit), self.burst) * self.straighten();
         let good = taken.good();
         let before = self.limit;
         self.hit = hit;
@@ -218,6 +223,9 @@ impl Arc {
             }
         } else {
             match episode.phase {
+                // The check of a learned start met the limit about where it was: what its bucket held in the beginning is
+                // too uncertain to measure by, so that the next one does.
+                Phase::Probe if checks && hit < CONFIRMED * before => self.settle(now, before, self.samples),
                 Phase::Probe | Phase::Ceiling => climb_from = self.learn_probe(now, episode, estimate, taken),
                 Phase::Climb | Phase::Slow => climb_from = self.learn_climb(now, episode, estimate, taken),
                 Phase::Cruise | Phase::Recover if episode.creeping => {
@@ -235,6 +243,8 @@ impl Arc {
         self.proven = (episode.creeping && hit < 1.15 * self.limit) || (self.proven && hit < 1.5 * self.limit);
         if good {
             self.valid = true;
+        }
+        if good && !checks {
             let last = f64::from(self.basis.0) / f64::from(self.basis.1).max(1e-3);
             self.basis = (taken.accepted as f32, taken.elapsed as f32);
             let drift = (self.limit / before - 1.0).abs() / taken.elapsed.max(1.0);

@@ -29,6 +29,8 @@ pub struct Why {
 pub enum Doing {
     /// No limit met yet.
     Original,
+    /// At what an earlier run measured.
+    Remembering,
     /// Doubling from a cold start.
     Starting,
     /// Below what was measured.
@@ -51,6 +53,7 @@ impl fmt::Display for Why {
         write!(out, "{:.decimals$}/s: ", self.rate)?;
         match self.doing {
             Doing::Original => write!(out, "no limit met yet")?,
+            Doing::Remembering => write!(out, "remembered from an earlier run")?,
             Doing::Starting => write!(out, "a slow start, doubling")?,
             Doing::Slowed => write!(out, "faster made the server slow")?,
             _ if self.answers > 0.0 => {
@@ -81,6 +84,9 @@ impl Arc {
         let doing = match self.phase {
             Phase::Ceiling => Doing::Original,
             Phase::Slow => Doing::Starting,
+            Phase::Cruise | Phase::Recover if self.is_unchecked() || (self.recall.is_some() && self.basis.0 == 0.0) => {
+                Doing::Remembering
+            }
             Phase::Cruise if self.queueing.limited() => Doing::Slowed,
             Phase::Cruise => Doing::Cruising,
             Phase::Probe => Doing::Probing,

@@ -42,6 +42,11 @@ impl Measure {
         self.last.is_none()
     }
 
+    /// The first request will meet a bucket that holds so many tokens beside what comes in.
+    pub(super) fn begin_full(&mut self, burst: f64) {
+        self.counted = -burst;
+    }
+
     pub(super) fn begin_phase(&mut self) {
         self.in_phase = 0;
         self.answered = 0;
@@ -79,7 +84,8 @@ impl Measure {
     /// A request was refused: it took no token.
     pub(super) fn on_refused(&mut self, sent: Mono, after_cut: bool) {
         if self.mark.is_none_or(|mark| sent >= mark) {
-            self.counted = (self.counted - 1.0).max(0.0);
+            // Below zero only where the first bucket was full: what it held is no part of the limit.
+            self.counted = (self.counted - 1.0).max(self.counted.min(0.0));
         }
         self.level = (self.level - 1.0).max(0.0);
         if after_cut {

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use super::episode::ENOUGH;
 use super::*;
 
-const ORIGINAL: Original = Original { rate: 10.0, capacity: 10.0 };
+pub(super) const ORIGINAL: Original = Original { rate: 10.0, capacity: 10.0 };
 
-fn bounds(refused: u32) -> Bounds {
+pub(super) fn bounds(refused: u32) -> Bounds {
     Bounds { original: ORIGINAL, min_rate: 0.0, refused, budget: 8, cold: false }
 }
 
@@ -17,28 +17,28 @@ fn seen(signal: Signal, sent: f64, latency: f64) -> Observation {
 }
 
 /// A controller, a clock and what is in flight.
-struct Driven {
-    arc: Arc,
+pub(super) struct Driven {
+    pub(super) arc: Arc,
     now: f64,
     held: f64,
     refusals: Vec<f64>,
 }
 
 impl Driven {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { arc: Arc::new(ORIGINAL), now: 1.0, held: 0.0, refusals: Vec::new() }
     }
 
-    fn mono(&self) -> Mono {
+    pub(super) fn mono(&self) -> Mono {
         Mono::from_secs_f64(self.now)
     }
 
-    fn refused(&self) -> u32 {
+    pub(super) fn refused(&self) -> u32 {
         self.refusals.iter().filter(|at| **at > self.now - 600.0).count() as u32
     }
 
     /// One request at its slot, answered 50 ms later by `answer`.
-    fn step(&mut self, answer: impl FnOnce(f64) -> Signal) {
+    pub(super) fn step(&mut self, answer: impl FnOnce(f64) -> Signal) {
         self.now = (self.now + 1.0 / self.arc.target(self.mono()).rate).max(self.held);
         let sent = self.now;
         self.arc.on_send(self.mono(), &bounds(self.refused()));
@@ -54,19 +54,19 @@ impl Driven {
 }
 
 /// A server's token bucket.
-struct Server {
-    rate: f64,
+pub(super) struct Server {
+    pub(super) rate: f64,
     burst: f64,
     level: f64,
     at: f64,
 }
 
 impl Server {
-    fn new(rate: f64, burst: f64) -> Self {
+    pub(super) fn new(rate: f64, burst: f64) -> Self {
         Self { rate, burst, level: burst, at: 0.0 }
     }
 
-    fn answer(&mut self, now: f64) -> Signal {
+    pub(super) fn answer(&mut self, now: f64) -> Signal {
         self.level = (self.level + self.rate * (now - self.at)).min(self.burst);
         self.at = now;
         if self.level < 1.0 {
@@ -90,13 +90,13 @@ fn signals() -> impl Strategy<Value = Signal> {
 }
 
 /// Anything at any time: `(seconds until, sent so long before, what, latency, is it a sending)`.
-fn events() -> impl Strategy<Value = Vec<(f64, f64, Signal, f64, bool)>> {
+pub(super) fn events() -> impl Strategy<Value = Vec<(f64, f64, Signal, f64, bool)>> {
     let latency = prop_oneof![4 => 0.0..100.0_f64, 1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 1 => Just(-1.0)];
     let pause = prop_oneof![6 => 0.0..2.0_f64, 1 => 0.0..4_000.0_f64];
     prop::collection::vec((pause, 0.0..30.0_f64, signals(), latency, any::<bool>()), 1..400)
 }
 
-fn play(arc: &mut Arc, now: &mut f64, event: &(f64, f64, Signal, f64, bool)) -> Option<Shift> {
+pub(super) fn play(arc: &mut Arc, now: &mut f64, event: &(f64, f64, Signal, f64, bool)) -> Option<Shift> {
     let (pause, before, signal, latency, send) = *event;
     *now += pause;
     let at = Mono::from_secs_f64(*now);
