@@ -225,7 +225,7 @@ fn fresh_folder() -> io::Result<PathBuf> {
 pub fn review(args: ReviewArgs, out: &mut dyn Write) -> u8 {
     let plain = args.summary || args.json || args.suggest || args.csv.is_some() || args.svg.is_some();
     if !plain && tui::terminal_available() {
-        return review_screen(&args);
+        return review_screen(&args, out);
     }
     if args.other.is_some() {
         return complain("two runs are compared on the screen; without a terminal, compare their --json", USAGE);
@@ -254,8 +254,8 @@ pub fn review(args: ReviewArgs, out: &mut dyn Write) -> u8 {
     }
 }
 
-/// The review on the terminal: the exit code.
-fn review_screen(args: &ReviewArgs) -> u8 {
+/// The review on the terminal, and what the run came to when it is left: the exit code.
+fn review_screen(args: &ReviewArgs, out: &mut dyn Write) -> u8 {
     for dir in std::iter::once(&args.dir).chain(&args.other) {
         if let Err(error) = review::check_folder(dir) {
             return complain(error, USAGE);
@@ -265,7 +265,11 @@ fn review_screen(args: &ReviewArgs) -> u8 {
     let config = configuration(None, Path::new(".")).unwrap_or_else(|_| Config::default());
     let options = ReviewOptions { ui: config.ui, keys: config.keys, dir: args.dir.clone(), other: args.other.clone() };
     match tui::review::run(options, SystemClock::shared()) {
-        Ok(()) => DONE,
+        Ok(left) => {
+            // The terminal was there a moment ago; if it is gone, so is who would read this.
+            let _ = out.write_all(left.words().as_bytes()).and_then(|()| out.flush());
+            DONE
+        }
         Err(error) => complain(error, FAILED),
     }
 }

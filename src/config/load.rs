@@ -186,6 +186,10 @@ pub(super) fn parse_document<'t>(text: &'t str, report: &Report) -> (Spanned<DeT
                 let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
                 format!("`{key}` stands here a second time; write it once")
             }
+            // The parser takes what begins like `true` or `false` for one of them.
+            other if other.starts_with("invalid boolean") => {
+                String::from("this is no value; write true or false, a number, or a text in quotes")
+            }
             other => other.replace('\n', " "),
         };
         report.error(offset, message);

@@ -224,6 +224,17 @@ fn links_are_followed_as_far_as_it_says() {
 }
 
 #[test]
+fn a_bare_word_is_answered_with_what_to_write() {
+    for text in ["[politeness]\nrate = fast", "[crawl]\nsitemaps = ture"] {
+        let shown = error(text);
+        assert!(shown.contains("write true or false, a number, or a text in quotes"), "{shown}");
+        assert!(!shown.contains("invalid boolean"), "{shown}");
+    }
+    let shown = error("[politeness]\nrate = slow");
+    assert!(shown.contains("quote"), "{shown}");
+}
+
+#[test]
 fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
     for (text, place, reason) in [
         ("[controller]\nprior = \"hours\"", "2:9", "\"hour-of-week\""),

@@ -414,7 +414,7 @@ impl Tally {
         self.stopped
     }
 
-    fn finish(mut self, damage: Damage) -> Summary {
+    pub(super) fn finish(mut self, damage: Damage) -> Summary {
         let end = self.end();
         if !self.stopped {
             self.end_holds(end);

@@ -88,6 +88,11 @@ impl Timeline {
         &self.tally.summary
     }
 
+    /// The summary as of now, with what is worked out at the end.
+    pub fn into_summary(self) -> Summary {
+        self.tally.finish(self.damage)
+    }
+
     /// The hosts in the order of their first appearance.
     pub fn hosts(&self) -> &[HostSummary] {
         &self.tally.summary.hosts

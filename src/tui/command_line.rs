@@ -31,7 +31,7 @@ pub const VERBS: [(&str, &str); 22] = [
     ("add", "URL|FILE"),
     ("exclude", "PATTERN: a regular expression"),
     ("allow", "PATTERN: let go what is held back as a trap"),
-    ("concurrency", "64: fetches in flight"),
+    ("concurrency", "N: fetches in flight at most"),
     ("note", "TEXT into the journal"),
     ("reload", "the configuration file"),
     ("print", "this screen into the run folder"),
@@ -121,7 +121,9 @@ pub fn parse(text: &str, wall: Wall) -> Result<Line, LineError> {
             act(Command::Budget(amount.parse().map_err(|_| usage(word))?), targets)
         }
         "wake" => act(Command::Wake(WakeEven::Own), rest),
-        "halt" | "go-on" | "undo" | "redo" | "print" | "reload" if !rest.is_empty() => Err(usage(word)),
+        "halt" | "go-on" | "undo" | "redo" | "print" | "reload" if !rest.is_empty() => {
+            Err(LineError::Argument(Clean::new(format!("`{word}` stands alone: `{rest}` is too much"))))
+        }
         "halt" => act(Command::Halt, ""),
         "go-on" => act(Command::GoOn, ""),
         "undo" => act(Command::Undo, ""),
@@ -133,7 +135,11 @@ pub fn parse(text: &str, wall: Wall) -> Result<Line, LineError> {
         "exclude" => Ok(Line::Change(Change::Exclude(rest.to_owned()))),
         "allow" => Ok(Line::Change(Change::Allow(rest.to_owned()))),
         "note" => Ok(Line::Change(Change::Note(rest.to_owned()))),
-        "concurrency" => rest.parse().map(|wanted| Line::Change(Change::Concurrency(wanted))).map_err(|_| usage(word)),
+        "concurrency" if rest.is_empty() => Err(usage(word)),
+        "concurrency" => match rest.parse() {
+            Ok(wanted) => Ok(Line::Change(Change::Concurrency(wanted))),
+            Err(_) => Err(LineError::Argument(Clean::new(format!("`{rest}` is no number of fetches in flight")))),
+        },
         "set" => {
             let fps = rest.strip_prefix("fps").and_then(|value| value.trim().parse().ok());
             fps.filter(|fps| (1..=60).contains(fps)).map(Line::Fps).ok_or_else(|| usage(word))
@@ -145,6 +151,9 @@ pub fn parse(text: &str, wall: Wall) -> Result<Line, LineError> {
             "off" => Ok(Line::Mouse(false)),
             _ => Err(LineError::Argument(Clean::new("mouse on, or mouse off"))),
         },
+        "q" | "quit" | "exit" | "wq" | "x" => {
+            Err(LineError::Argument(Clean::new(format!("`{word}` is no command: esc, then the key that leaves (q)"))))
+        }
         _ => {
             let nearest = nearest(word, VERBS.iter().map(|(verb, _)| *verb));
             Err(LineError::Verb { word: Clean::new(word), nearest })
@@ -195,8 +204,11 @@ fn take_lifetime(text: &str) -> Result<(String, String), LineError> {
 fn lifetime_first(rest: &str, wall: Wall) -> Result<(Lifetime, String), LineError> {
     let (first, others) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     // A name may begin with a digit; a duration ends with a unit and has neither dot nor colon.
-    let duration = humantime::parse_duration(first).ok().filter(|length| !length.is_zero());
-    if let Some(length) = duration.filter(|_| !first.contains(['.', ':'])) {
+    let duration = humantime::parse_duration(first).ok().filter(|_| !first.contains(['.', ':']));
+    if let Some(length) = duration {
+        if length.is_zero() {
+            return Err(LineError::Argument(Clean::new(format!("`{first}` is no time to pause for"))));
+        }
         return Ok((Lifetime::For(length), others.to_owned()));
     }
     let (targets, lifetime) = take_lifetime(rest)?;
@@ -262,6 +274,8 @@ pub fn completions<'a>(text: &str, hosts: impl Iterator<Item = &'a str>) -> Vec<
     }
     let verb = head.split_whitespace().next().unwrap_or_default();
     match verb {
+        // The figure comes first; which one is for nobody to guess.
+        "rate" | "capacity" | "budget" if head.split_whitespace().count() == 1 => Vec::new(),
         "theme" => THEMES.iter().filter(|name| name.starts_with(last)).map(|name| complete(name)).collect(),
         "mouse" => ["on", "off"].iter().filter(|word| word.starts_with(last)).map(|word| complete(word)).collect(),
         "set" => vec![String::from("set fps ")],
@@ -347,7 +361,10 @@ mod tests {
         assert_eq!(change("concurrency 8"), Change::Concurrency(8));
         assert_eq!(change("note ministry asked by mail"), Change::Note("ministry asked by mail".into()));
         assert_eq!(change("reload"), Change::Reload);
-        assert_eq!(read("reload other.toml").expect_err("no argument"), "reload the configuration file");
+        assert_eq!(
+            read("reload other.toml").expect_err("no argument"),
+            "`reload` stands alone: `other.toml` is too much"
+        );
         assert!(matches!(read("set fps 2"), Ok(Line::Fps(2))));
         assert!(matches!(read("theme mono"), Ok(Line::Theme(name)) if name == "mono"));
         assert!(matches!(read("mouse on"), Ok(Line::Mouse(true))));
@@ -365,9 +382,14 @@ mod tests {
             ("rate 0 all", "the rate must be from 0.001 to 1000000 a second"),
             ("rate 1 for", "`for` needs a value"),
             ("pause 30m is:angy", "at 1: `is:angy` is not known; did you mean `is:angry`?"),
-            ("halt now", "halt the whole crawl"),
+            ("halt now", "`halt` stands alone: `now` is too much"),
+            ("reload now", "`reload` stands alone: `now` is too much"),
+            ("pause 0s h00*", "`0s` is no time to pause for"),
+            ("quit", "`quit` is no command: esc, then the key that leaves (q)"),
+            ("qux", "`qux` is no command"),
+            ("concurrency", "concurrency N: fetches in flight at most"),
             ("set fps 99", "set fps 2"),
-            ("concurrency many", "concurrency 64: fetches in flight"),
+            ("concurrency many", "`many` is no number of fetches in flight"),
             ("note", "note TEXT into the journal"),
         ] {
             assert_eq!(read(text).expect_err(text), words, "{text}");
@@ -384,6 +406,10 @@ mod tests {
         assert_eq!(complete("pause is:a"), ["pause is:angry "]);
         assert_eq!(complete("auto api"), ["auto api.gazet.test ", "auto api.other.test "]);
         assert_eq!(complete("theme m"), ["theme mono "]);
+        for verb in ["rate", "capacity", "budget"] {
+            assert_eq!(complete(&format!("{verb} ")), Vec::<String>::new(), "the figure is not to be guessed");
+            assert_eq!(complete(&format!("{verb} 3 ma")), [format!("{verb} 3 marked ")]);
+        }
         assert_eq!(complete("note api"), Vec::<String>::new());
     }
 

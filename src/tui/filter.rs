@@ -189,6 +189,11 @@ impl Filter {
         Ok(Self { alternatives: parse::alternatives(text)?, text: Clean::new(text.trim()) })
     }
 
+    /// Reads a filter that asks for names alone: nothing else is known of a host in the review of a run.
+    pub fn parse_names(text: &str) -> Result<Self, FilterError> {
+        Ok(Self { alternatives: parse::names(text)?, text: Clean::new(text.trim()) })
+    }
+
     /// The filter that takes the host of this name alone.
     pub fn exact(name: &Clean) -> Self {
         let glob = globset::Glob::new(&globset::escape(name.as_str())).map(|glob| glob.compile_matcher());
@@ -207,8 +212,8 @@ impl Filter {
         self.alternatives.is_empty()
     }
 
-    /// Whether a host of this name is taken where nothing else is known of it, as in the review of a run:
-    /// terms about figures and states say nothing there.
+    /// Whether a host of this name is taken where nothing else is known of it; see [`Self::parse_names`]. Terms
+    /// about figures and states say nothing there.
     pub fn takes_name(&self, name: &str) -> bool {
         let says = |term: &Term| match &term.test {
             Test::Part(part) => name.contains(part.as_str()) != term.not,

@@ -133,6 +133,16 @@ pub fn end_cut(text: &str, width: usize, ellipsis: char) -> String {
     out
 }
 
+/// `text` in at most `width` columns, its beginning cut and marked with `ellipsis`.
+pub fn start_cut(text: &str, width: usize, ellipsis: char) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let kept = take_width(text.chars().rev(), width.saturating_sub(1));
+    let mark = (width > 0).then_some(ellipsis);
+    mark.into_iter().chain(kept.chars().rev()).collect()
+}
+
 /// `text` in at most `width` columns, its middle cut: a host's registrable end stays readable.
 pub fn middle_cut(text: &str, width: usize, ellipsis: char) -> String {
     if text.width() <= width {
@@ -225,6 +235,7 @@ mod tests {
         fn cut_text_fits(text in "\\PC{0,40}", width in 0_usize..50) {
             prop_assert!(middle_cut(&text, width, '…').width() <= width);
             prop_assert!(end_cut(&text, width, '…').width() <= width);
+            prop_assert!(start_cut(&text, width, '…').width() <= width);
         }
 
         #[test]

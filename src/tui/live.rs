@@ -101,7 +101,9 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, plot: &Plot) {
     };
     let picture = Picture { bins, plot };
     let height = brush.height();
-    let rows = picture_rows(&picture, brush, "all hosts, live", height);
+    let stands = scene.model.frozen.is_some();
+    let title = if stands { "all hosts, FROZEN" } else { "all hosts, live" };
+    let rows = picture_rows(&picture, brush, title, height);
     if bins.is_empty() {
         return;
     }
@@ -112,7 +114,7 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, plot: &Plot) {
         top += RATE_ROWS + 1;
     }
     let (from, to) = picture.cursor_span(width);
-    let follows = if plot.cursor.is_none() { "follows the newest" } else { "" };
+    let follows = if plot.cursor.is_none() && !stands { "follows the newest" } else { "" };
     brush.rule(top, &format!("at cursor  {} {} {}", moment(from, false), glyphs.none, moment(to, false)), follows);
     counts_line(&picture, width, &mut brush.part(1, top + 1, width.saturating_sub(1), 1));
     let window = picture.window(width);

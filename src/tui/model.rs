@@ -17,7 +17,7 @@ use super::order::Order;
 use super::plot::Plot;
 use super::view::Layout;
 use crate::clock::Wall;
-use crate::control::{Command, HostId, Mono};
+use crate::control::{Command, HostId, Mono, Who};
 use crate::journal::timeline::bins::Bins;
 use crate::text::Clean;
 use crate::watch::{Focus, HostRow, LOG_LINES_MAX, LogLine, Phase, Snapshot, Totals};
@@ -30,6 +30,8 @@ pub const LOG_MAX: usize = LOG_LINES_MAX;
 pub const TICKETS_MAX: usize = 64;
 /// A word on the footer stays so long, unless another comes.
 pub const NOTE_STAYS: Duration = Duration::from_secs(12);
+/// Bad input lines are told of so often at most.
+pub const NOTICE_EVERY: Duration = Duration::from_secs(10);
 /// An engine that has said nothing for so long is called silent.
 pub const SILENT_AFTER: Duration = Duration::from_secs(5);
 
@@ -91,6 +93,23 @@ impl Lapses {
     }
 }
 
+/// Log lines that wait until the view goes on: the newest [`LOG_MAX`], and how many came.
+#[derive(Clone, Debug, Default)]
+pub struct Thawing {
+    lines: VecDeque<LogLine>,
+    came: u64,
+}
+
+/// Puts lines behind those there are; of all of them the newest [`LOG_MAX`] stay.
+fn keep_newest(log: &mut VecDeque<LogLine>, lines: impl IntoIterator<Item = LogLine>) {
+    for line in lines {
+        if log.len() == LOG_MAX {
+            log.pop_front();
+        }
+        log.push_back(line);
+    }
+}
+
 /// All that the screen knows.
 #[derive(Debug, Default)]
 pub struct Model {
@@ -120,6 +139,8 @@ pub struct Model {
     pub marks: HashSet<HostId>,
     /// Which hosts are shown.
     pub filter: Filter,
+    /// Which were shown when the filter prompt was opened: they are again while what is typed is no filter.
+    pub filter_before: Filter,
     /// Why the text in the filter prompt is no filter.
     pub filter_error: Option<Clean>,
     /// Which screen is shown.
@@ -128,6 +149,8 @@ pub struct Model {
     pub overlay: Overlay,
     /// A word on the footer.
     pub note: Option<Note>,
+    /// When a bad input line was told of last.
+    pub noticed: Option<Mono>,
     /// The newest log lines, oldest first.
     pub log: VecDeque<LogLine>,
     /// The log as a screen.
@@ -148,6 +171,8 @@ pub struct Model {
     pub frozen: Option<Mono>,
     /// Rows that changed while the view stood still: at most one a host.
     pub thawing: HashMap<HostId, HostRow>,
+    /// Log lines that came while the view stood still.
+    pub log_thawing: Thawing,
     /// The whole crawl.
     pub totals: Totals,
     /// Up time at the last snapshot.
@@ -191,13 +216,16 @@ impl Model {
         self.totals = snapshot.totals;
         self.up = snapshot.up;
         self.heard = Some((snapshot.now, snapshot.wall, now));
-        if self.frozen.is_none() && snapshot.timeline.is_some() {
+        // One that was first asked for while the view stands still comes once.
+        if snapshot.timeline.is_some() && (self.frozen.is_none() || self.timeline.is_none()) {
             self.timeline = snapshot.timeline;
         }
         if let Some(settings) = snapshot.ui {
             self.wishes.push(Wish::Configure(settings));
         }
-        if snapshot.focus.is_some() {
+        let looked_at = |focus: &Option<Arc<Focus>>| focus.as_ref().map(|focus| focus.host);
+        let another = looked_at(&snapshot.focus) != looked_at(&self.focus);
+        if snapshot.focus.is_some() && (self.frozen.is_none() || another) {
             self.focus = snapshot.focus;
         }
         for row in snapshot.changed {
@@ -212,17 +240,13 @@ impl Model {
             // The first selection is what stands first, not what came first.
             self.order.sort(&self.rows);
         }
-        self.logbook.came += snapshot.log.len() as u64;
-        self.unseen = if self.log_open || self.screen == Screen::Log {
-            0
+        let mut log = snapshot.log;
+        log.extend(self.notice(&snapshot.notices, (snapshot.now, snapshot.wall), now));
+        if self.frozen.is_some() {
+            self.log_thawing.came += log.len() as u64;
+            keep_newest(&mut self.log_thawing.lines, log);
         } else {
-            self.unseen.saturating_add(snapshot.log.len())
-        };
-        for line in snapshot.log {
-            if self.log.len() == LOG_MAX {
-                self.log.pop_front();
-            }
-            self.log.push_back(line);
+            self.take_log(log.len() as u64, log);
         }
         for answer in snapshot.answers {
             let position = self.tickets.iter().position(|(ticket, _)| *ticket == answer.ticket);
@@ -233,6 +257,32 @@ impl Model {
             self.note = Some(Note { text, since: now, trouble: answer.changed == 0 });
         }
         self.settle_cursor();
+    }
+
+    /// The first of some bad input lines or refused URLs, for the footer and as a line of the log; at most one in
+    /// [`NOTICE_EVERY`], as a list may have a million of them.
+    fn notice(&mut self, notices: &[Clean], heard: (Mono, Wall), now: Mono) -> Option<LogLine> {
+        let first = notices.first()?;
+        if self.noticed.is_some_and(|at| now.since(at) < NOTICE_EVERY) {
+            return None;
+        }
+        self.noticed = Some(now);
+        let more = match notices.len() {
+            1 => String::new(),
+            n => format!(" (and {} more: see events.jsonl)", n - 1),
+        };
+        let text = Clean::new(format!("{first}{more}"));
+        self.complain(&text, now);
+        Some(LogLine { wall: heard.1, at: heard.0, who: Who::System, host: Clean::default(), text })
+    }
+
+    /// Takes the newest of so many lines that came into the log.
+    fn take_log(&mut self, came: u64, lines: impl IntoIterator<Item = LogLine>) {
+        self.logbook.came += came;
+        let seen = self.log_open || self.screen == Screen::Log;
+        let came = usize::try_from(came).unwrap_or(usize::MAX);
+        self.unseen = if seen { 0 } else { self.unseen.saturating_add(came) };
+        keep_newest(&mut self.log, lines);
     }
 
     /// Puts a row into the table.
@@ -375,6 +425,8 @@ impl Model {
         for (_, row) in std::mem::take(&mut self.thawing) {
             self.put(row);
         }
+        let log = std::mem::take(&mut self.log_thawing);
+        self.take_log(log.came, log.lines);
         self.settle_cursor();
     }
 

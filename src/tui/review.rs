@@ -27,6 +27,8 @@ use crate::clock::Clock;
 use crate::config::UiConfig;
 use crate::control::Mono;
 use crate::journal::reader::ReadError;
+use crate::journal::render::summary_text;
+use crate::journal::summary::Summary;
 use crate::journal::timeline::entry::LogScan;
 use crate::journal::timeline::{Follow, Takes, Timeline};
 use crate::text::Clean;
@@ -88,8 +90,32 @@ enum Message {
     Quit,
 }
 
+/// How the screen was left.
+#[derive(Debug)]
+pub enum Left {
+    /// By a key: what the run came to.
+    WithSummary(Box<Summary>),
+    /// By a key, before the journal was read to its end.
+    Early,
+    /// By a signal, or the terminal is gone: nobody is there to be told.
+    Quietly,
+}
+
+impl Left {
+    /// What stands on the terminal afterwards.
+    pub fn words(&self) -> String {
+        match self {
+            Self::WithSummary(summary) => summary_text(summary),
+            Self::Early => {
+                String::from("The journal was not read to its end; `review --summary` does, and sums it up.\n")
+            }
+            Self::Quietly => String::new(),
+        }
+    }
+}
+
 /// Shows the screen until somebody leaves it. The terminal must be available.
-pub fn run(options: ReviewOptions, clock: Arc<dyn Clock>) -> Result<(), ReviewScreenError> {
+pub fn run(options: ReviewOptions, clock: Arc<dyn Clock>) -> Result<Left, ReviewScreenError> {
     let theme = Theme::load(&options.ui.theme, options.ui.glyphs, Surroundings::read())?;
     let keymap = Keymap::with_overrides(&options.keys).map_err(ReviewScreenError::Keys)?;
     crossterm::style::force_color_output(true);
@@ -193,7 +219,7 @@ impl<D: Device> App<D> {
     }
 
     /// Until somebody leaves, or the terminal is gone.
-    fn run(mut self, messages: &Receiver<Message>) {
+    fn run(mut self, messages: &Receiver<Message>) -> Left {
         loop {
             let mut message = messages.recv_timeout(self.wait());
             // What has piled up is one frame's worth.
@@ -201,16 +227,16 @@ impl<D: Device> App<D> {
                 match message {
                     Ok(Message::Input(Input::Gone)) => {
                         self.screen.abandon();
-                        return;
+                        return Left::Quietly;
                     }
                     Ok(Message::Quit) | Err(RecvTimeoutError::Disconnected) => {
                         self.screen.leave();
-                        return;
+                        return Left::Quietly;
                     }
                     Ok(message) => {
                         if self.take(message) {
                             self.screen.leave();
-                            return;
+                            return self.left();
                         }
                     }
                     Err(RecvTimeoutError::Timeout) => break,
@@ -220,8 +246,16 @@ impl<D: Device> App<D> {
             self.read();
             if self.draw_if_due().is_err() {
                 self.screen.abandon();
-                return;
+                return Left::Quietly;
             }
+        }
+    }
+
+    /// What there is to tell after a key has ended the screen. A filter chooses what is drawn, not what is summed up.
+    fn left(self) -> Left {
+        match self.model.progress.at_end {
+            true => Left::WithSummary(Box::new(self.model.timeline.into_summary())),
+            false => Left::Early,
         }
     }
 

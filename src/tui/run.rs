@@ -257,7 +257,7 @@ impl<D: Device> Ui<D> {
                     Ok(theme) => {
                         self.theme = theme;
                         self.model.from_scratch = true;
-                        self.model.say(format!("theme {name}"), now);
+                        self.model.say(theme_words(&name, Surroundings::read()), now);
                     }
                     Err(error) => self.model.complain(error.to_string(), now),
                 },
@@ -373,6 +373,14 @@ impl<D: Device> Ui<D> {
         self.drawn_at = Some(self.drawn_at.map_or(now, |last| last.beat(self.frame, now)));
         (self.dirty, self.urgent) = (false, false);
         Ok(())
+    }
+}
+
+/// What is said of a theme that was asked for.
+fn theme_words(name: &str, around: Surroundings) -> String {
+    match around.no_color && name != "mono" {
+        true => format!("theme {name} would have colours, and NO_COLOR is set: it stays mono"),
+        false => format!("theme {name}"),
     }
 }
 

@@ -43,7 +43,7 @@ pub fn because(reason: HoldReason) -> String {
             format!("the server sent Retry-After: {}{capped}", asked.as_secs())
         }
         HoldReason::Throttled => String::from("it answered 429 without Retry-After; one probe then decides"),
-        HoldReason::Refused => String::from("it refused (403 or 401) again and again; one probe then decides"),
+        HoldReason::Refused => String::from("it refused us (403 or 401); one probe then decides"),
         HoldReason::Network(outcome) => format!("of trouble on the way: {}", outcome_words(outcome)),
         HoldReason::RobotsUnreachable => String::from("robots.txt cannot be had, which forbids everything"),
     }

@@ -143,7 +143,7 @@ pub enum ThemeError {
 
 /// One style as typed in a theme file.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a style, such as { fg = \"red\", bold = true }")]
 struct RawStyle {
     fg: Option<String>,
     fg16: Option<String>,
@@ -474,6 +474,7 @@ mod tests {
             ("angri = {}", "mine.toml:1:1: `angri` is nothing that is styled"),
             ("dim = {}\nangry = { fg = \"pinkish\" }", "mine.toml:2:1: `pinkish` is no colour"),
             ("angry = {", "mine.toml:1:10: "),
+            ("angry = \"red\"", "expected a style, such as { fg = \"red\", bold = true }"),
         ] {
             let error = load(text).expect_err(text).to_string();
             assert!(error.contains(words), "{error}");

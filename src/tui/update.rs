@@ -140,7 +140,12 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
             model.say(format!("{count} hosts marked; esc drops the marks"), now);
         }
         Action::Filter => {
+            if model.screen == Screen::Host {
+                // It chooses rows of the table: there one sees what it does.
+                show(model, Screen::Hosts, now);
+            }
             model.filter_error = None;
+            model.filter_before = model.filter.clone();
             model.overlay = Overlay::Filter { input: Input::default() };
         }
         Action::Command => model.overlay = Overlay::Command(Prompt::default()),

@@ -17,7 +17,7 @@ use ratatui::buffer::Buffer;
 
 pub(super) use self::footer::keys as footer_keys;
 pub(super) use self::help::{Help, draw as draw_help};
-pub(super) use self::prompt::with_caret;
+pub(super) use self::prompt::line as prompt_line;
 use super::keymap::Keymap;
 use super::live;
 use super::model::{Model, Overlay, Screen};

@@ -84,9 +84,10 @@ fn concern_words(concern: &Concern, now: Mono, times: &str) -> Vec<String> {
         }
         Evidence::HeldBack { urls } => vec![format!("{word} {urls} held"), String::from(":allow or :exclude")],
         Evidence::Later { eta } => vec![format!("{word} {} left", age(eta))],
-        Evidence::PausedSince(since) => vec![String::from(word), format!("PAUSED you {}", age(now.since(since)))],
+        // How long comes first: that alone is seen on narrow screens.
+        Evidence::PausedSince(since) => vec![format!("{word} {}", age(now.since(since))), String::from("PAUSED you")],
         Evidence::OverriddenSince(since) => {
-            vec![String::from(word), format!("OVERRIDE set {} ago", age(now.since(since)))]
+            vec![format!("{word} {}", age(now.since(since))), String::from("OVERRIDE set")]
         }
     }
 }
@@ -266,5 +267,12 @@ mod tests {
             view.concern = Some(Concern { kind: ConcernKind::Trap, since: NOW, evidence });
         });
         assert_eq!(said, "TRAP 57 held · :allow or :exclude · no tokens");
+        for evidence in [Evidence::PausedSince(NOW), Evidence::OverriddenSince(NOW)] {
+            let mut view = crate::tui::sample::view(0);
+            view.concern = Some(Concern { kind: ConcernKind::Forgotten, since: NOW, evidence });
+            let later = NOW.after(Duration::from_secs(11 * 3_600));
+            let first = parts(&view, later, Wall(0), "×").remove(0);
+            assert_eq!((first.as_str(), first.len() <= NARROW), ("FORGOTTEN 11 h", true));
+        }
     }
 }

@@ -144,7 +144,9 @@ fn a_run_is_reviewed_and_the_terminal_restored() {
     assert_eq!(terminal.end(), 0);
     let left = terminal.bytes.windows(LEAVE.len()).filter(|window| *window == LEAVE).count();
     assert_eq!(left, 1, "restored exactly once");
-    assert!(terminal.bytes.ends_with(LEAVE), "nothing comes after it");
+    let after = terminal.bytes.windows(LEAVE.len()).position(|window| window == LEAVE).expect("left") + LEAVE.len();
+    let told = String::from_utf8_lossy(&terminal.bytes[after..]).replace("\r\n", "\n");
+    assert!(told.starts_with("requests  600 in ") && told.contains("hosts     4, never slowed"), "{told}");
 }
 
 #[test]

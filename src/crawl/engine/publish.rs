@@ -1,5 +1,6 @@
 //! What goes out: the journal's records, and snapshots for whoever watches.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,30 +43,29 @@ impl Engine {
         // What the controller decided before comes first in the journal, too.
         self.record_decisions();
         let decision = Decision { at: self.now, who, host, what, before, after, why: why.to_owned(), with: None };
-        self.record(decision, url);
+        self.record(decision, url, Row::Own);
     }
 
     /// Writes a decision into the journal and, if it is one to read, the log on the screen.
-    fn record(&mut self, decision: Decision, url: Option<&str>) {
+    fn record(&mut self, decision: Decision, url: Option<&str>, row: Row) {
         let Decision { at, who, host, what, before, after, mut why, with } = decision;
         if let Some(other) = with {
             why.push_str(&format!(" (with {})", self.hosts.name(other)));
         }
         let wall = self.wall_at(at);
         let name = host.map(|host| self.hosts.name(host));
-        let why = Clean::new(why);
+        let (why, url) = (Clean::new(why), url.map(Clean::new));
         if is_for_the_log(who, what, &before) {
-            let text = line_of(what, &before, &after, &why);
+            let text = line_of(what, &before, &after, &why, url.as_ref());
             let line = LogLine { wall, at, who, host: name.clone().unwrap_or_default(), text };
             if let (Some(host), true) = (host, self.watcher.is_some()) {
                 self.recently.note(host, Recent::Decision(line.clone()));
             }
-            self.log.push_back(line);
+            self.log.extend(row.line(line, &why));
             if self.log.len() > LOG_LINES_MAX {
                 self.log.pop_front();
             }
         }
-        let url = url.map(Clean::new);
         let refused = what == What::UrlSkipped && why.as_str().starts_with(Outcome::AddressRefused.as_str());
         if (refused || what == What::BadInput) && self.watcher.is_some() && self.notices.len() < LOG_LINES_MAX {
             let notice = url.as_ref().map_or_else(|| why.clone(), |url| Clean::new(format!("{url}: {why}")));
@@ -80,8 +80,9 @@ impl Engine {
     }
 
     fn record_decisions(&mut self) {
-        for decision in self.controller.take_decisions() {
-            self.record(decision, None);
+        let decisions = self.controller.take_decisions();
+        for (decision, row) in in_rows(decisions) {
+            self.record(decision, None, row);
         }
     }
 
@@ -281,8 +282,52 @@ fn is_for_the_log(who: Who, what: What, before: &Value) -> bool {
     )
 }
 
+/// How a decision stands in the log on the screen; the journal has an event for each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Row {
+    /// In a row of its own.
+    Own,
+    /// In the row of its act, which was done to so many hosts; the first of them has it.
+    Act(usize),
+    /// The act has its row already.
+    Told,
+}
+
+impl Row {
+    fn line(self, own: LogLine, why: &Clean) -> Option<LogLine> {
+        match self {
+            Self::Own => Some(own),
+            // What differs from host to host is in the journal.
+            Self::Act(hosts) => Some(LogLine { host: Clean::new(format!("{hosts} hosts")), text: why.clone(), ..own }),
+            Self::Told => None,
+        }
+    }
+}
+
+/// The row of each decision: what the operator did to many hosts at once is told in one.
+fn in_rows(decisions: Vec<Decision>) -> impl Iterator<Item = (Decision, Row)> {
+    type Act = (Mono, What, String);
+    let act = |decision: &Decision| -> Option<Act> {
+        let of_a_host = decision.who == Who::Operator && decision.host.is_some();
+        of_a_host.then(|| (decision.at, decision.what, decision.why.clone()))
+    };
+    let mut hosts: HashMap<Act, usize> = HashMap::new();
+    for act in decisions.iter().filter_map(act) {
+        *hosts.entry(act).or_default() += 1;
+    }
+    decisions.into_iter().map(move |decision| {
+        // Taken out with the first: the others find none.
+        let row = act(&decision).map_or(Row::Own, |act| match hosts.get_mut(&act).map(std::mem::take) {
+            Some(1) => Row::Own,
+            Some(hosts @ 2..) => Row::Act(hosts),
+            Some(0) | None => Row::Told,
+        });
+        (decision, row)
+    })
+}
+
 /// A decision as one line.
-fn line_of(what: What, before: &Value, after: &Value, why: &Clean) -> Clean {
+fn line_of(what: What, before: &Value, after: &Value, why: &Clean, url: Option<&Clean>) -> Clean {
     let change = match (what, before, after) {
         (What::Rate | What::EndpointRate | What::GroupRate, Value::Number(before), Value::Number(after)) => {
             format!("rate {before:.2} → {after:.2}/s  ")
@@ -292,7 +337,67 @@ fn line_of(what: What, before: &Value, after: &Value, why: &Clean) -> Clean {
         (What::Reset, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs  "),
         (What::Note, ..) => String::from("note: "),
+        (What::Halt, ..) => String::from("the whole crawl is halted  "),
+        (What::GoOn, ..) => String::from("the whole crawl goes on  "),
+        (What::Add, _, Value::Text(file)) => return Clean::new(format!("{why}: {file}")),
+        (What::Add, ..) => return Clean::new(format!("{why}: {}", url.cloned().unwrap_or_default())),
+        (What::Exclude, _, Value::Number(urls)) => {
+            return Clean::new(format!("{why}: {urls:.0} queued URLs removed"));
+        }
         _ => String::new(),
     };
     Clean::new(format!("{change}{why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decision(host: Option<u32>, who: Who, what: What, why: &str) -> Decision {
+        let (before, after) = (Value::Number(1.0), Value::Number(f64::from(host.unwrap_or_default())));
+        Decision { at: Mono::ZERO, who, host: host.map(HostId), what, before, after, why: why.to_owned(), with: None }
+    }
+
+    #[test]
+    fn an_act_on_many_hosts_is_one_row() {
+        let pauses = (0..40).map(|host| decision(Some(host), Who::Operator, What::Pause, "pause (filter *.test)"));
+        let others = [
+            decision(Some(3), Who::Operator, What::Pause, "pause (c.test)"),
+            decision(Some(1), Who::Controller, What::Rate, "throttled"),
+            decision(Some(2), Who::Controller, What::Rate, "throttled"),
+            decision(None, Who::Operator, What::Halt, "by key"),
+        ];
+        let rows: Vec<_> = in_rows(pauses.chain(others).collect()).map(|(_, row)| row).collect();
+        assert_eq!((rows.len(), rows[0]), (44, Row::Act(40)), "every decision comes out, for the journal");
+        assert!(rows[1..40].iter().all(|row| *row == Row::Told));
+        assert_eq!(rows[40..], [Row::Own; 4], "another act, what is no act, and what is about all");
+        let own = LogLine {
+            wall: Wall(7),
+            at: Mono::ZERO,
+            who: Who::Operator,
+            host: Clean::new("a.test"),
+            text: Clean::new("rate 1.00 → 2.00/s  reset"),
+        };
+        let why = Clean::new("reset");
+        let row = Row::Act(40).line(own.clone(), &why).expect("a row");
+        assert_eq!((row.host.as_str(), row.text.as_str(), row.wall), ("40 hosts", "reset", Wall(7)));
+        assert_eq!(Row::Own.line(own.clone(), &why), Some(own.clone()));
+        assert_eq!(Row::Told.line(own, &why), None);
+    }
+
+    #[test]
+    fn a_row_says_what_happened() {
+        let line = |what, after: Value, why: &str, url: Option<&str>| {
+            line_of(what, &Value::None, &after, &Clean::new(why), url.map(Clean::new).as_ref()).to_string()
+        };
+        let word = |word: &str| Value::Text(word.to_owned());
+        assert_eq!(line(What::Halt, word("halted"), "by key", None), "the whole crawl is halted  by key");
+        assert_eq!(line(What::GoOn, word("running"), "by key", None), "the whole crawl goes on  by key");
+        let url = Some("http://a.test/5");
+        assert_eq!(line(What::Add, Value::Number(1.0), "added", url), "added: http://a.test/5");
+        assert_eq!(line(What::Add, word("more.txt"), "added a file", None), "added a file: more.txt");
+        let removed = Value::Number(2.0);
+        assert_eq!(line(What::Exclude, removed, "excluded by /x", None), "excluded by /x: 2 queued URLs removed");
+        assert_eq!(line(What::Hold, Value::Number(9.0), "429", None), "hold 9 s  429");
+    }
 }

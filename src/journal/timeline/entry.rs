@@ -83,6 +83,14 @@ fn text(what: What, event: &EventRecord) -> String {
         (What::Start, ..) => String::from("start"),
         (What::ResumeRun, ..) => String::from("resume"),
         (What::Stop, ..) => String::from("stop"),
+        (What::Add, _, Value::Text(file)) => return format!("{why}: {file}"),
+        (What::Add, ..) => return format!("{why}: {}", event.url.clone().unwrap_or_default()),
+        (What::Exclude, _, Value::Number(urls)) => return format!("{why}: {urls:.0} queued URLs removed"),
+        // The reason begins with the act's word: it is said once, and what an override came to behind it.
+        (_, _, Value::Settings(settings)) if begins_with(why, act_word(what)) => {
+            let set = settings.overriding.filter(|_| what == What::Override).map(|_| settings_text(settings));
+            return set.map_or_else(|| why.to_owned(), |set| format!("{why}  {set}"));
+        }
         (_, _, Value::Settings(settings)) => format!("{} {}", act_word(what), settings_text(settings)),
         _ if event.who.known() == Some(Who::Operator) => act_word(what).to_owned(),
         _ => String::new(),
@@ -92,6 +100,11 @@ fn text(what: What, event: &EventRecord) -> String {
         (change, "") => change.to_owned(),
         (change, why) => format!("{change}  {why}"),
     }
+}
+
+/// Whether the first word of `text` is `word`.
+fn begins_with(text: &str, word: &str) -> bool {
+    text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 /// What an operator has set.
@@ -202,10 +215,45 @@ impl LogScan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::{Mono, Override, Pause};
+    use crate::journal::reader::Word;
 
     fn entry(second: i64) -> Entry {
         let (host, text) = (Clean::default(), Clean::default());
         Entry { time: Wall(second), who: None, what: What::Start, host, text }
+    }
+
+    #[test]
+    fn an_act_is_named_once_with_what_came_of_it() {
+        let text = |what, after: Value, why: &str, url: Option<&str>| {
+            let event = EventRecord {
+                time: Wall(0),
+                seq: 0,
+                mono: None,
+                who: Word::Known(Who::Operator),
+                host: None,
+                what: Word::Known(what),
+                before: Value::None,
+                after,
+                why: Clean::new(why),
+                url: url.map(Clean::new),
+                version: None,
+            };
+            Entry::of(&event).expect("a line").text.to_string()
+        };
+        let pause = Some(Pause { since: Mono::ZERO, until: None });
+        let overriding = Some(Override { rate: Some(0.5), capacity: None, since: Mono::ZERO, until: None });
+        let paused = Value::Settings(OperatorSettings { pause, ..OperatorSettings::default() });
+        let overridden = Value::Settings(OperatorSettings { overriding, ..OperatorSettings::default() });
+        assert_eq!(text(What::Pause, paused.clone(), "pause for 30m (a.test)", None), "pause for 30m (a.test)");
+        assert_eq!(text(What::Undo, paused, "undone: resume", None), "undo paused  undone: resume");
+        let why = "override rate x0.5 (a.test)";
+        assert_eq!(text(What::Override, overridden, why, None), format!("{why}  rate 0.50/s"));
+        let url = Some("http://a.test/5");
+        assert_eq!(text(What::Add, Value::Number(1.0), "added", url), "added: http://a.test/5");
+        let removed = Value::Number(2.0);
+        assert_eq!(text(What::Exclude, removed, "excluded by /x", None), "excluded by /x: 2 queued URLs removed");
+        assert_eq!(text(What::Halt, Value::None, "by key", None), "halt  by key");
     }
 
     #[test]

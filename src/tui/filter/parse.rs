@@ -49,6 +49,14 @@ pub enum FilterError {
         /// Left or right.
         side: &'static str,
     },
+    /// A figure or a state where only names are known.
+    #[error("at {at}: `{term}` is no name: hosts are chosen by name here (part, *.glob, ! not, | or)")]
+    Unnamed {
+        /// Where the term begins.
+        at: usize,
+        /// As typed.
+        term: Clean,
+    },
     /// Too long.
     #[error("at {at}: a filter has at most {TERMS_MAX} terms")]
     TooMany {
@@ -89,6 +97,17 @@ pub(super) fn alternatives(text: &str) -> Result<Vec<Vec<Term>>, FilterError> {
         (true, Some(at)) => Err(FilterError::Lonely { at, sign: '|', side: "right" }),
         (true, None) => Ok(Vec::new()),
         (false, _) => Ok(all),
+    }
+}
+
+/// The same, where only names are known: a term about a figure or a state is refused.
+pub(super) fn names(text: &str) -> Result<Vec<Vec<Term>>, FilterError> {
+    let all = alternatives(text)?;
+    let terms = words(text).into_iter().filter(|(_, word)| *word != "|");
+    let unnamed = |term: &Term| !matches!(term.test, Test::Part(_) | Test::Glob(_));
+    match terms.zip(all.iter().flatten()).find(|(_, term)| unnamed(term)) {
+        Some(((at, word), _)) => Err(FilterError::Unnamed { at, term: Clean::new(word) }),
+        None => Ok(all),
     }
 }
 
@@ -232,12 +251,13 @@ fn unknown<'a>(at: usize, term: &str, prefix: &str, word: &str, known: impl Iter
     FilterError::Word { at, word: Clean::new(term), nearest }
 }
 
-/// The known word most like `word`, if one is like it at all.
+/// The known word most like `word`, if one is like it at all: in a short word one letter may be wrong.
 pub(in crate::tui) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.map(|name| {
         // What was begun rightly is near, however much is missing.
         let begun = !word.is_empty() && name.starts_with(word);
         (if begun { 0 } else { strsim::damerau_levenshtein(word, name) }, name)
     });
-    scored.min().filter(|(distance, _)| *distance <= 2).map(|(_, name)| name)
+    let most = if word.chars().count() > 4 { 2 } else { 1 };
+    scored.min().filter(|(distance, _)| *distance <= most).map(|(_, name)| name)
 }

@@ -112,6 +112,23 @@ fn errors_name_the_place_and_the_nearest_word() {
     assert_eq!(Filter::parse(&many).expect_err("too many"), FilterError::TooMany { at: 2 * TERMS_MAX + 1 });
 }
 
+#[test]
+fn only_names_are_asked_for_where_nothing_else_is_known() {
+    for (text, words) in [
+        ("rate<1", "at 1: `rate<1` is no name"),
+        ("gaz | !is:angry", "at 7: `!is:angry` is no name"),
+        ("a|state:back", "at 3: `state:back` is no name"),
+        ("gaz 429>0", "at 5: `429>0` is no name"),
+        ("[x", "at 1: `[x` is no glob"),
+    ] {
+        let said = Filter::parse_names(text).expect_err(text).to_string();
+        assert!(said.starts_with(words), "{said}");
+    }
+    let filter = Filter::parse_names("*.test !gaz | 127.0.0.1:80").expect("names");
+    assert!(filter.takes_name("www.astr.test") && filter.takes_name("127.0.0.1:8080"));
+    assert!(!filter.takes_name("api.gazet.test") && !filter.takes_name("a.example"));
+}
+
 /// A term that is right.
 fn any_term() -> impl Strategy<Value = String> {
     prop_oneof![

@@ -116,6 +116,22 @@ fn a_frozen_view_keeps_its_picture() {
 }
 
 #[test]
+fn a_timeline_asked_for_while_frozen_comes_once_and_is_not_called_live() {
+    let mut model = model((80, 24));
+    assert!(text(&model).contains("all hosts, live"));
+    press(&mut model, "esc f 3");
+    let heard = |model: &mut Model, bins| {
+        model.apply(Snapshot { timeline: Some(Arc::new(bins)), ..sample::snapshot() }, Mono::ZERO);
+    };
+    heard(&mut model, sample::timeline());
+    assert!(!model.timeline.as_ref().expect("it came").is_empty());
+    heard(&mut model, Bins::default());
+    let shown = text(&model);
+    assert!(!model.timeline.as_ref().expect("it stays").is_empty(), "and stands still");
+    assert!(shown.contains("all hosts, FROZEN") && !shown.contains("live") && !shown.contains("follows"), "{shown}");
+}
+
+#[test]
 fn case_113_every_size_is_drawn() {
     let (unicode, ascii) = (theme("default", Glyphs::Unicode), theme("mono", Glyphs::Ascii));
     let mut model = model((80, 24));

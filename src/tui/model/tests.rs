@@ -90,6 +90,57 @@ fn wanted_19_a_frozen_view_stands_still_and_misses_nothing() {
 }
 
 #[test]
+fn the_log_and_the_host_s_past_stand_still_too_and_miss_nothing() {
+    let mut model = model();
+    let focus = |host, denied| Some(Arc::new(Focus { host: HostId(host), denied, ..sample::focus() }));
+    let of = |model: &Model| model.focus.as_ref().map(|focus| (focus.host.0, focus.denied));
+    let mut line = sample::snapshot().log.remove(0);
+    let mut hear = |model: &mut Model, text: &str, focus| {
+        line.text = Clean::new(text);
+        let log = vec![line.clone()];
+        model.apply(Snapshot { log, focus, changed: Vec::new(), ..sample::snapshot() }, Mono::ZERO);
+    };
+    let newest = |model: &Model| model.log.back().map(|line| line.text.to_string()).unwrap_or_default();
+    hear(&mut model, "before", focus(1, 1));
+    model.frozen = Some(model.engine_now(Mono::ZERO));
+    let (came, unseen) = (model.logbook.came, model.unseen);
+    hear(&mut model, "meanwhile", focus(1, 2));
+    assert_eq!((newest(&model).as_str(), model.logbook.came, model.unseen), ("before", came, unseen));
+    assert_eq!(of(&model), Some((1, 1)));
+    hear(&mut model, "later", focus(2, 3));
+    assert_eq!(of(&model), Some((2, 3)), "another host is looked at, and stands still then");
+    model.thaw();
+    assert_eq!((newest(&model).as_str(), model.logbook.came, model.unseen), ("later", came + 2, unseen + 2));
+    // However long it stood still: the newest lines are kept, and their numbers follow on.
+    model.frozen = Some(model.engine_now(Mono::ZERO));
+    for number in 0..LOG_MAX + 7 {
+        hear(&mut model, &number.to_string(), None);
+    }
+    model.thaw();
+    assert_eq!((model.log.len(), newest(&model)), (LOG_MAX, (LOG_MAX + 6).to_string()));
+    assert_eq!(model.logbook.came, came + 2 + LOG_MAX as u64 + 7);
+}
+
+#[test]
+fn the_first_bad_line_is_told_on_the_footer_and_in_the_log() {
+    let mut model = model();
+    let hear = |model: &mut Model, notices: &[&str], at: f64| {
+        let notices = notices.iter().map(Clean::new).collect();
+        let snapshot = Snapshot { notices, changed: Vec::new(), log: Vec::new(), ..sample::snapshot() };
+        model.apply(snapshot, Mono::from_secs_f64(at));
+    };
+    let came = model.logbook.came;
+    hear(&mut model, &["more.txt:2: no URL", "more.txt:9: no host"], 1.0);
+    let words = "more.txt:2: no URL (and 1 more: see events.jsonl)";
+    assert_eq!(model.note.as_ref().map(|note| (note.text.as_str(), note.trouble)), Some((words, true)));
+    assert_eq!(model.log.back().map(|line| line.text.as_str()), Some(words));
+    hear(&mut model, &["more.txt:10: no URL"], 2.0);
+    assert_eq!(model.logbook.came, came + 1, "a bad list is no flood");
+    hear(&mut model, &["other.txt:1: no URL"], 11.5);
+    assert_eq!(model.log.back().map(|line| line.text.as_str()), Some("other.txt:1: no URL"));
+}
+
+#[test]
 fn the_log_is_bounded_and_counts_what_is_new() {
     let mut model = model();
     assert_eq!(model.unseen, 3);

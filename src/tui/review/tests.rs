@@ -105,3 +105,32 @@ fn the_mouse_is_listened_to_as_configured_and_by_key() {
         assert_eq!(app.model.mouse, !configured);
     }
 }
+
+#[test]
+fn leaving_by_a_key_tells_what_the_run_came_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = "time,host,url,kind,attempt,status,outcome,bytes,latency_ms,wait_ms,rate,capacity,tokens\n\
+        2026-11-30T18:00:00.000000Z,a.test,http://a.test/,page,1,200,ok,1,1.0,0.1,2.0,4.0,1.0\n\
+        2026-11-30T18:00:01.000000Z,b.test,http://b.test/,page,1,200,ok,1,1.0,0.1,2.0,4.0,1.0\n";
+    std::fs::write(folder.path().join(REQUESTS_FILE), rows).expect("written");
+    let leave = |keys: &[&str], to_the_end: bool| {
+        let (mut app, _) = app(folder.path(), false);
+        while to_the_end && !app.model.progress.at_end {
+            app.read();
+        }
+        let (sender, messages) = sync_channel(INBOX_MAX);
+        for key in keys {
+            let key = Key::parse(key).expect(key);
+            sender.try_send(Message::Input(Input::Key(key))).expect("room");
+        }
+        drop(sender);
+        app.run(&messages).words()
+    };
+    let told = leave(&["q"], true);
+    assert_eq!(told, summary_text(&crate::journal::summary::summarise(folder.path()).expect("a journal")));
+    assert!(told.starts_with("requests  2 in 1"), "{told}");
+    assert_eq!(leave(&["ctrl-c"], true), told);
+    assert!(leave(&["/", "b", "enter", "q"], true).contains("not read to its end"), "it was read anew");
+    assert!(leave(&["q"], false).contains("not read to its end"));
+    assert_eq!(leave(&[], true), "", "nobody is there any more");
+}

@@ -123,14 +123,14 @@ fn in_prompt(model: &mut Review, mut input: Input, key: Key) -> Vec<Effect> {
             model.prompt_error = None;
             return Vec::new();
         }
-        KeyCode::Enter => match Filter::parse(input.value()) {
+        KeyCode::Enter => match Filter::parse_names(input.value()) {
             Ok(parsed) if parsed.text() == model.filter.text() => return Vec::new(),
             Ok(parsed) => return filter(model, parsed),
             Err(error) => model.prompt_error = Some(Clean::new(error.to_string())),
         },
         _ => {
             edit(&mut input, key);
-            model.prompt_error = Filter::parse(input.value()).err().map(|error| Clean::new(error.to_string()));
+            model.prompt_error = Filter::parse_names(input.value()).err().map(|error| Clean::new(error.to_string()));
         }
     }
     model.prompt = Some(input);

@@ -12,7 +12,7 @@ use crate::tui::keymap::Keymap;
 use crate::tui::paint::Brush;
 use crate::tui::plot::Kind;
 use crate::tui::theme::{Meaning, Theme};
-use crate::tui::view::{LEAST_HEIGHT, LEAST_WIDTH, draw_help, footer_keys, with_caret};
+use crate::tui::view::{LEAST_HEIGHT, LEAST_WIDTH, draw_help, footer_keys, prompt_line};
 use crate::tui::widget::bars;
 use crate::tui::widget::timeline::{Picture, moment, needs_date, span_text};
 
@@ -303,11 +303,7 @@ fn footer(model: &Review, keymap: &Keymap, brush: &mut Brush<'_>) {
     let room = usize::from(brush.width().saturating_sub(2));
     if let Some(input) = &model.prompt {
         let x = brush.text(1, 0, "/ ", Meaning::Key);
-        let x = brush.text(x, 0, &with_caret(input, glyphs), Meaning::Text) + 2;
-        match &model.prompt_error {
-            Some(error) => brush.clean(x, 0, error, Meaning::Angry),
-            None => brush.text(x, 0, "part of a host, or a glob   Enter reads anew", Meaning::Dim),
-        };
+        prompt_line(brush, x, input, model.prompt_error.as_ref(), "part of a host, or a glob   Enter reads anew");
         return;
     }
     if let Some((text, _, trouble)) = &model.note {

@@ -73,6 +73,14 @@ fn nothing_new_writes_nothing() {
 }
 
 #[test]
+fn a_theme_is_not_claimed_where_no_color_forbids_it() {
+    let around = |no_color| Surroundings { no_color, ..Surroundings::default() };
+    assert_eq!(theme_words("light", around(false)), "theme light");
+    assert_eq!(theme_words("mono", around(true)), "theme mono");
+    assert!(theme_words("light", around(true)).ends_with("NO_COLOR is set: it stays mono"));
+}
+
+#[test]
 fn waits_are_never_zero_once_drawn() {
     let (mut ui, memory, _engine, clock) = ui(4);
     assert!(ui.wait() > Duration::from_millis(900), "only countdowns move");

@@ -175,6 +175,9 @@ pub fn preview(model: &Model, prompt: &Prompt, now: Mono) -> String {
     match command_line::parse(text, model.wall(now)) {
         Ok(Line::Act(Command::Halt | Command::GoOn | Command::Undo | Command::Redo, _)) | Err(_) | Ok(Line::Print) => {
             let verb = text.split_whitespace().next().unwrap_or_default();
+            if verb == "concurrency" {
+                return format!("N: fetches in flight at most, now {}", model.totals.concurrency);
+            }
             command_line::usage_of(verb).map_or_else(|| String::from("tab completes, up recalls"), str::to_owned)
         }
         Ok(Line::Act(_, target)) => plural(targets(model, &target, now).0.len()),

@@ -51,7 +51,8 @@ pub(super) fn in_override(
     on_targets(model, Command::Override(spec), &words, targets, chosen_by, now)
 }
 
-/// The filter prompt filters as one types; the last valid filter stays on an error.
+/// The filter prompt filters as one types. While what is typed is no filter, the one from before the prompt is in
+/// force: the beginning of a term (`rate` of `rate<1`) is a filter by chance, and would leave no host.
 pub(super) fn in_filter(model: &mut Model, mut input: Input, key: Key, now: Mono) -> Vec<Request> {
     if model.screen == Screen::Log {
         return in_log::in_filter(model, input, key);
@@ -81,7 +82,11 @@ pub(super) fn in_filter(model: &mut Model, mut input: Input, key: Key, now: Mono
                 model.filter_error = None;
                 model.set_filter(filter, now);
             }
-            Err(error) => model.filter_error = Some(Clean::new(error.to_string())),
+            Err(error) => {
+                if model.filter_error.replace(Clean::new(error.to_string())).is_none() {
+                    model.set_filter(model.filter_before.clone(), now);
+                }
+            }
         }
     }
     model.overlay = Overlay::Filter { input };

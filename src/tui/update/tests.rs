@@ -307,19 +307,56 @@ fn case_114_ctrl_z_is_off_and_says_why() {
 }
 
 #[test]
-fn wanted_19_the_filter_works_as_one_types_and_the_last_valid_one_stays() {
+fn wanted_19_the_filter_works_as_one_types_and_the_one_before_stays_while_it_is_wrong() {
     let mut model = model();
     press(&mut model, "/ g a z");
     assert_eq!(model.order.shown, [3]);
     press(&mut model, "[");
     assert!(model.filter_error.is_some());
-    assert_eq!(model.order.shown, [3], "the last valid filter stays");
+    assert_eq!(model.order.shown.len(), 12, "the filter from before the prompt, which was none");
     press(&mut model, "enter");
     assert!(matches!(model.overlay, Overlay::Filter { .. }), "an error is not accepted");
+    press(&mut model, "backspace");
+    assert_eq!((model.order.shown.as_slice(), &model.filter_error), (&[3][..], &None));
     press(&mut model, "ctrl-u * . e x a m p l e enter");
     assert_eq!((model.order.shown.as_slice(), model.cursor), (&[10][..], Some(HostId(10))));
     press(&mut model, "esc");
     assert_eq!(model.order.shown.len(), 12, "esc drops the filter");
+}
+
+#[test]
+fn the_beginning_of_a_term_hides_no_host() {
+    for begun in ["r a t e <", "i s : b o g u s", "4 2 9 >"] {
+        let mut model = model();
+        press(&mut model, &format!("/ {begun}"));
+        assert_eq!(model.order.shown.len(), 12, "{begun}");
+        press(&mut model, &format!("esc / i s : a n g r y enter / {begun} enter"));
+        assert_eq!(model.order.shown.len(), 2, "{begun}: what was in force stays in force");
+        assert_eq!(model.filter.text().as_str(), "is:angry");
+        press(&mut model, "ctrl-u i s : s t u c k enter");
+        assert_eq!(model.order.shown, [2]);
+    }
+}
+
+#[test]
+fn a_filter_asked_for_in_the_detail_is_typed_above_the_table() {
+    let mut model = model();
+    press(&mut model, "enter / z z z");
+    assert_eq!((model.screen, model.order.shown.len()), (Screen::Hosts, 0));
+    press(&mut model, "esc");
+    assert_eq!((model.screen, model.order.shown.len()), (Screen::Hosts, 12));
+}
+
+#[test]
+fn every_screen_freezes_and_lets_go_with_the_key_that_it_names() {
+    for place in ["1", "enter", "2", "3"] {
+        let mut model = model();
+        press(&mut model, place);
+        press(&mut model, "f");
+        assert!(model.frozen.is_some(), "{place}");
+        press(&mut model, "f");
+        assert_eq!(model.frozen, None, "{place}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::Scene;
-use super::prompt::with_caret;
+use super::prompt::line;
 use crate::tui::format::end_cut;
 use crate::tui::keymap::Action;
 use crate::tui::model::{Overlay, Screen};
@@ -17,28 +17,17 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
     let room = usize::from(brush.width().saturating_sub(2));
     if let Overlay::Filter { input } = &model.overlay {
         let x = brush.text(1, 0, "/ ", Meaning::Key);
-        let x = brush.text(x, 0, &with_caret(input, glyphs), Meaning::Text) + 2;
-        match &model.filter_error {
-            Some(error) => brush.clean(x, 0, error, Meaning::Angry),
-            None if model.screen == Screen::Log => {
-                brush.text(x, 0, "words of a line, ! not   Enter keeps  Esc drops", Meaning::Dim)
-            }
-            None => brush.text(
-                x,
-                0,
-                "is:angry  429>0  rate<0.5  *.example  ! not  | or   Enter keeps  Esc drops",
-                Meaning::Dim,
-            ),
+        let hint = match model.screen {
+            Screen::Log => "words of a line, ! not   Enter keeps  Esc drops",
+            _ => "is:angry  429>0  rate<0.5  *.example  ! not  | or   Enter keeps  Esc drops",
         };
+        line(brush, x, input, model.filter_error.as_ref(), hint);
         return;
     }
     if let Overlay::Command(prompt) = &model.overlay {
         let x = brush.text(1, 0, ":", Meaning::Key);
-        let x = brush.text(x, 0, &with_caret(&prompt.input, glyphs), Meaning::Text) + 2;
-        match &prompt.error {
-            Some(error) => brush.clean(x, 0, error, Meaning::Angry),
-            None => brush.text(x, 0, &crate::tui::update::preview(model, prompt, scene.now), Meaning::Dim),
-        };
+        let hint = crate::tui::update::preview(model, prompt, scene.now);
+        line(brush, x, &prompt.input, prompt.error.as_ref(), &hint);
         return;
     }
     if let Some(note) = &model.note {

@@ -1,8 +1,11 @@
 //! The header: is it alive, what is stuck, who is angry, when is it done, what have people done.
 
+use unicode_width::UnicodeWidthStr;
+
 use super::Scene;
 use crate::control::HostState;
 use crate::tui::format::{age, count, end_cut, percent, rate, ratio, span, uptime};
+use crate::tui::keymap::Action;
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
 use crate::tui::widget::bars;
@@ -51,6 +54,11 @@ pub(super) fn trouble(scene: &Scene<'_>) -> Option<String> {
     Some(format!("nothing is sent: {reason}"))
 }
 
+/// That the view stands still, and which key lets it go on.
+pub(super) fn frozen(scene: &Scene<'_>) -> Option<String> {
+    scene.model.frozen.map(|_| format!("FROZEN ({})", scene.keymap.key_of(Action::Freeze)))
+}
+
 /// The state in one word.
 pub(super) fn state_word(scene: &Scene<'_>) -> &'static str {
     let totals = &scene.model.totals;
@@ -83,7 +91,11 @@ fn state_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
     let name = end_cut(model.run_name.as_str(), 24, glyphs.ellipsis);
     let mut x = brush.text(1, y, &name, Meaning::Title) + 3;
     x = brush.text(x, y, &format!("{} {}", glyphs.live, state_word(scene)), state_meaning(scene)) + 3;
-    x = brush.text(x, y, &format!("up {}", uptime(model.up)), Meaning::Text) + 3;
+    // That the view stands still is told on every screen, in the place of what is least missed.
+    x = match frozen(scene) {
+        Some(words) => brush.text(x, y, &words, Meaning::Trouble) + 3,
+        None => brush.text(x, y, &format!("up {}", uptime(model.up)), Meaning::Text) + 3,
+    };
     if brush.width() >= WIDE {
         x = done(scene, brush, x, y, 30) + 3;
     }
@@ -102,7 +114,8 @@ fn state_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
 /// A sentence in the place of the first line.
 fn trouble_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> bool {
     let Some(words) = trouble(scene) else { return false };
-    brush.text(1, y, &format!(" ! {words} "), Meaning::Trouble);
+    let frozen = frozen(scene).map(|words| format!("{words} ")).unwrap_or_default();
+    brush.text(1, y, &format!(" ! {words} {frozen}"), Meaning::Trouble);
     clock(scene, brush, y);
     true
 }
@@ -226,26 +239,44 @@ pub(super) fn counters(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> u16 
         _ if counts.forgotten > 0 => &[&[stuck, angry, tail], &[backoff, paused, overridden, forgotten], &[run, done]],
         _ => &[&[stuck, angry, tail], &[backoff, paused, overridden], &[run, wait, done]],
     };
+    let thousands = glyphs.thousands;
+    // How long until the first of them ends by itself.
+    let lapse = |word: &str, number: u32| {
+        let next = match word {
+            "PAUSED" => scene.model.lapses.next_pause(),
+            "OVERRIDE" => scene.model.lapses.next_override(),
+            _ => None,
+        };
+        let next = next.filter(|_| number > 0);
+        next.map(|until| format!(" ({})", age(until.since(scene.model.shown_now(scene.now))))).unwrap_or_default()
+    };
+    let words = |word: &str, number: u32| format!("{word} {}", count(u64::from(number), thousands));
+    let length = |with_lapses: bool| -> usize {
+        let lapses = |word, number| if with_lapses { lapse(word, number).len() } else { 0 };
+        let groups = groups.iter().map(|group| {
+            group.iter().map(|(word, n, _)| words(word, *n).width() + lapses(word, *n) + 2).sum::<usize>() + 1
+        });
+        groups.sum::<usize>().saturating_sub(2)
+    };
+    // What does not fit is left out whole, the lapses first: half a word or a word without its number says nothing.
+    let room = usize::from(brush.width());
+    let with_lapses = length(true) <= room;
     let mut x = 1;
     for (index, group) in groups.iter().enumerate() {
-        if index > 0 {
-            x = brush.text(x, y, &format!(" {} ", glyphs.divider), Meaning::Rule);
-        }
         for (position, (word, number, meaning)) in group.iter().enumerate() {
-            let gap = if position > 0 { 2 } else { 0 };
-            let meaning = if *number == 0 { Meaning::Dim } else { *meaning };
-            let words = format!("{word} {}", count(u64::from(*number), glyphs.thousands));
-            x = brush.text(x.saturating_add(gap), y, &words, meaning);
-            let next = match *word {
-                "PAUSED" => scene.model.lapses.next_pause(),
-                "OVERRIDE" => scene.model.lapses.next_override(),
-                _ => None,
+            let gap = match (index, position) {
+                (0, 0) => String::new(),
+                (_, 0) => format!(" {} ", glyphs.divider),
+                _ => String::from("  "),
             };
-            // How long until the first of them ends by itself.
-            if let Some(until) = next.filter(|_| *number > 0) {
-                let left = age(until.since(scene.model.shown_now(scene.now)));
-                x = brush.text(x, y, &format!(" ({left})"), Meaning::Dim);
+            let (words, lapse) = (words(word, *number), if with_lapses { lapse(word, *number) } else { String::new() });
+            if usize::from(x) + gap.width() + words.width() + lapse.len() > room {
+                return x;
             }
+            x = brush.text(x, y, &gap, if position == 0 { Meaning::Rule } else { Meaning::Text });
+            let meaning = if *number == 0 { Meaning::Dim } else { *meaning };
+            x = brush.text(x, y, &words, meaning);
+            x = brush.text(x, y, &lapse, Meaning::Dim);
         }
     }
     x
@@ -260,13 +291,21 @@ fn short_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
     let (settled, all) = settled(scene);
     let words = format!("{} {}", glyphs.live, state_word(scene));
     let mut x = brush.text(1, y, &words, state_meaning(scene)) + 1;
+    let frozen = frozen(scene);
+    if let Some(words) = &frozen {
+        x = brush.text(x, y, words, Meaning::Trouble) + 1;
+    }
     let progress = if totals.inputs_read {
         format!("{}%", percent(settled, all))
     } else {
         format!("{} done", count(settled, glyphs.thousands))
     };
     x = brush.text(x, y, &format!("{progress} {}/s", rate(totals.rate_now)), Meaning::Text) + 1;
-    let tail = totals.eta_tail.map(|(left, _)| format!(" tail {}", span(left))).unwrap_or_default();
+    let tail = totals
+        .eta_tail
+        .filter(|_| frozen.is_none())
+        .map(|(left, _)| format!(" tail {}", span(left)))
+        .unwrap_or_default();
     let bulk = totals.eta_bulk.map_or_else(|| glyphs.none.to_owned(), span);
     brush.text(x, y, &format!(" ETA {bulk}{tail}"), Meaning::Text);
     clock(scene, brush, y);

@@ -92,7 +92,7 @@ pub(in crate::tui) fn draw(keymap: &Keymap, place: Place, brush: &mut Brush<'_>,
     let title = if wanted.is_empty() {
         format!("help: {}", place.title())
     } else {
-        format!("help: {}", with_caret(search, glyphs))
+        format!("help: {}", with_caret(search, 30, glyphs))
     };
     let columns = columns(keymap, place, &wanted, brush.width().min(BOX).saturating_sub(4));
     let tallest = columns.iter().map(Vec::len).max().unwrap_or(0);

@@ -13,7 +13,13 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
     let book = &model.logbook;
     let shown: Vec<_> = book.shown(&model.log).collect();
     let entries = count(shown.len() as u64, glyphs.thousands);
-    let following = if book.follows() { "following" } else { "standing still: g follows again" };
+    let following = if model.frozen.is_some() {
+        "FROZEN"
+    } else if book.follows() {
+        "following"
+    } else {
+        "standing still: g follows again"
+    };
     let filter = book.filter_text();
     let right = match (book.who(), filter.as_str()) {
         ("everybody", "") => String::from("no filter"),

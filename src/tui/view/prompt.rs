@@ -1,11 +1,12 @@
 //! The override prompt with its preview: what each host would get, before anything is done.
 
 use tui_input::Input;
+use unicode_width::UnicodeWidthStr;
 
 use super::Scene;
 use crate::control::HostId;
 use crate::text::Clean;
-use crate::tui::format::{countdown, end_cut, middle_cut, rate};
+use crate::tui::format::{countdown, end_cut, middle_cut, rate, start_cut};
 use crate::tui::paint::Brush;
 use crate::tui::spec;
 use crate::tui::theme::{GlyphSet, Meaning};
@@ -13,12 +14,31 @@ use crate::tui::theme::{GlyphSet, Meaning};
 /// Hosts shown in the preview at most.
 const PREVIEW_MAX: u16 = 6;
 
-/// What was typed, with the caret. Typed text may hold anything a terminal can paste, so it is cleaned.
-pub(in crate::tui) fn with_caret(input: &Input, glyphs: &GlyphSet) -> String {
+/// What was typed, with the caret, in at most `room` columns: the caret is always among them. Typed text may hold
+/// anything a terminal can paste, so it is cleaned.
+pub(in crate::tui) fn with_caret(input: &Input, room: usize, glyphs: &GlyphSet) -> String {
     let text = input.value();
     let split = text.char_indices().nth(input.cursor()).map_or(text.len(), |(at, _)| at);
     let (before, after) = text.split_at_checked(split).unwrap_or((text, ""));
-    format!("{}{}{}", Clean::new(before), glyphs.caret, Clean::new(after))
+    let (before, after) = (Clean::new(before), Clean::new(after));
+    let room = room.saturating_sub(glyphs.caret.width());
+    // What follows has a third of the room, or what is left of it.
+    let behind = after.as_str().width().min((room / 3).max(room.saturating_sub(before.as_str().width())));
+    let before = start_cut(before.as_str(), room - behind, glyphs.ellipsis);
+    let after = end_cut(after.as_str(), room - before.width(), glyphs.ellipsis);
+    format!("{before}{}{after}", glyphs.caret)
+}
+
+/// Draws a line to type into, from column `x` on, and behind it words about it: they give way to the line, but an
+/// error keeps a half of the room.
+pub(in crate::tui) fn line(brush: &mut Brush<'_>, x: u16, input: &Input, error: Option<&Clean>, hint: &str) {
+    let glyphs = brush.theme().glyphs;
+    let room = usize::from(brush.width().saturating_sub(x + 1));
+    let kept = error.map_or(0, |error| (error.as_str().width() + 2).min(room / 2));
+    let x = brush.text(x, 0, &with_caret(input, room - kept, glyphs), Meaning::Text) + 2;
+    let (words, meaning) = error.map_or((hint, Meaning::Dim), |error| (error.as_str(), Meaning::Angry));
+    let room = usize::from(brush.width().saturating_sub(x));
+    brush.text(x, 0, &end_cut(words, room, glyphs.ellipsis), meaning);
 }
 
 /// Draws the prompt.
@@ -41,14 +61,15 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>, input: &Input, targ
     inside.text(0, 0, &middle_cut(first, room.saturating_sub(more.len()), glyphs.ellipsis), Meaning::Title);
     inside.text_right(width, 0, &more, Meaning::Text);
 
-    let line = with_caret(input, glyphs);
-    let x = inside.text(0, 2, "rate  ", Meaning::Text);
-    let x = inside.text(x, 2, &line, Meaning::Key) + 2;
     let spec = spec::parse(input.value(), model.wall(scene.now));
-    if let (Err(error), false) = (&spec, input.value().trim().is_empty()) {
-        let words = Clean::new(error.to_string());
-        inside.clean(x, 2, &words, Meaning::Angry);
-    }
+    let typed = !input.value().trim().is_empty();
+    let error = spec.as_ref().err().filter(|_| typed).map(|error| Clean::new(error.to_string())).unwrap_or_default();
+    let x = inside.text(0, 2, "rate  ", Meaning::Text);
+    let left = usize::from(width.saturating_sub(x));
+    let kept = (error.as_str().width() + 2).min(left / 2);
+    let x = inside.text(x, 2, &with_caret(input, left - kept, glyphs), Meaning::Key) + 2;
+    let left = usize::from(width.saturating_sub(x));
+    inside.text(x, 2, &end_cut(error.as_str(), left, glyphs.ellipsis), Meaning::Angry);
     inside.text(6, 3, "0.5  30/m  x0.5  +25%   cap 10   for 30m   until 07:00", Meaning::Dim);
 
     let heading = format!("{:>10}{:>10}{:>11}{:>10}", "original", "adaptive", "effective", "becomes");

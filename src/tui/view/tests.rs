@@ -52,6 +52,23 @@ fn what_is_wrong_with_the_configuration_stands_above_the_footer_of_every_screen(
     }
 }
 
+#[test]
+fn every_screen_says_that_the_view_stands_still() {
+    for size in [(20, 8), (60, 12), (80, 24), (100, 30), (160, 50)] {
+        for screen in [Screen::Hosts, Screen::Host, Screen::Log] {
+            let mut model = model(size);
+            (model.size, model.screen) = (size, screen);
+            assert!(!text(&model, size).contains("FROZEN"));
+            model.frozen = Some(model.engine_now(Mono::ZERO));
+            assert!(text(&model, size).contains("FROZEN (f)"), "{screen:?} {}", text(&model, size));
+            model.plot = Some(Default::default());
+            assert!(text(&model, size).contains("FROZEN (f)"), "the timeline {}", text(&model, size));
+            model.totals.stopped_because = Some(Clean::new("the disk is full"));
+            assert!(text(&model, size).contains("FROZEN (f)"), "beside trouble {}", text(&model, size));
+        }
+    }
+}
+
 fn keymap() -> Keymap {
     Keymap::with_overrides(&BTreeMap::new()).expect("built in")
 }
@@ -189,6 +206,39 @@ fn the_fixed_words_stand_in_every_header() {
         let text = text(&model(size), size);
         for word in ["hosts 12 ", "PAUSED 1", "OVERRIDE 1", "STUCK 1", "ANGRY 2", "RUNNING"] {
             assert!(text.contains(word), "{word} at {size:?}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn counters_are_whole_or_left_out() {
+    let whole = ["STUCK", "ANGRY", "TAIL", "backoff", "PAUSED", "OVERRIDE", "FORGOTTEN", "run", "wait", "done"];
+    for (width, paused) in (60..160).flat_map(|width| [1, 40, 40_000].map(|paused| (width, paused))) {
+        let mut snapshot = sample::snapshot();
+        let counts = &mut snapshot.totals.counts;
+        (counts.forgotten, counts.by_state[HostState::Paused as usize], counts.overridden) = (paused, paused, paused);
+        for forgotten in [0, paused] {
+            snapshot.totals.counts.forgotten = forgotten;
+            let shown = text(&of_snapshot(snapshot.clone(), (width, 24)), (width, 24));
+            let line = shown.lines().find(|line| line.contains("STUCK 1")).expect("the counters");
+            let line = line.split("ETA").next().unwrap_or_default().replace("40 000", "40000");
+            let words: Vec<&str> =
+                line.split_whitespace().filter(|word| *word != "│" && !word.starts_with('(')).collect();
+            for pair in words.chunks(2) {
+                assert!(whole.contains(&pair[0]) && pair.get(1).is_some_and(|n| n.parse::<u32>().is_ok()), "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_dialog_before_leaving_is_whole_on_the_smallest_screen() {
+    for size in [(60, 12), (66, 20), (80, 24)] {
+        let mut model = model(size);
+        model.overlay = Overlay::Leave;
+        let shown = text(&model, size);
+        for words in ["stay here", "(default)", "what is in flight", "leave ", "in flight.", "a third stops now."] {
+            assert!(shown.contains(words), "{words}: {shown}");
         }
     }
 }

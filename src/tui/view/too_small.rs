@@ -26,6 +26,7 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
     if let Some(words) = &totals.config_trouble {
         lines.push((format!("! {words}"), Meaning::Trouble));
     }
+    lines.extend(header::frozen(scene).map(|words| (words, Meaning::Trouble)));
     lines.push((format!("STUCK {}", counts.stuck), Meaning::Text));
     lines.push((format!("ANGRY {}", counts.angry), Meaning::Text));
     lines.push((format!("PAUSED {paused}"), Meaning::Text));

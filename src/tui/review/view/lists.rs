@@ -2,7 +2,7 @@
 
 use super::super::compare::{DIFFERENCES_MAX, Figures};
 use super::super::export::Export;
-use super::super::model::{HostSort, LogView, Review, Tab, network_errors, server_errors};
+use super::super::model::{HostSort, LogView, Review, Tab, client_errors, network_errors, refusals, server_errors};
 use crate::control::Who;
 use crate::journal::summary::{HostSummary, Summary};
 use crate::journal::timeline::entry::{Entry, Kept};
@@ -86,7 +86,9 @@ pub(super) fn acts(model: &Review, brush: &mut Brush<'_>) {
     let thousands = glyphs.thousands;
     brush.rule(0, &format!("your actions {}", count(kept.len() as u64, thousands)), &dropped(kept, thousands));
     let words: Vec<String> = summary.acts.iter().map(|(word, n)| format!("{word} {}", count(*n, thousands))).collect();
-    brush.text(1, 1, &words.join("  "), Meaning::Text);
+    // An act on many hosts has an event for each.
+    let x = if words.is_empty() { 1 } else { brush.text(1, 1, "counted by host: ", Meaning::Dim) };
+    brush.text(x, 1, &words.join("  "), Meaning::Text);
     let (named, all) = &model.still_set;
     let ended = if model.timeline.has_stopped() { "still set at the end" } else { "set now" };
     if summary.halted {
@@ -174,6 +176,9 @@ impl Columns {
 
     fn figures(self) -> Vec<(&'static str, u16)> {
         let mut all = vec![("REQS", FIGURE), ("REFUSED", FIGURE)];
+        if self.set {
+            all.push(("4xx", 7));
+        }
         if self.errors {
             all.extend([("5xx", 7), ("NET", 7)]);
         }
@@ -193,7 +198,7 @@ pub(in crate::tui::review) fn sort_at(width: u16, x: u16) -> HostSort {
         if x >= right {
             return match word {
                 "REQS" => HostSort::Requests,
-                "REFUSED" => HostSort::Refused,
+                "REFUSED" | "4xx" => HostSort::Refused,
                 "5xx" | "NET" => HostSort::Errors,
                 "ORIG>LAST" => HostSort::Slowed,
                 _ => HostSort::Held,
@@ -207,9 +212,12 @@ fn host_row(brush: &mut Brush<'_>, y: u16, columns: Columns, host: &HostSummary,
     let glyphs = brush.theme().glyphs;
     let n = |value: u64| if value == 0 { glyphs.none.to_owned() } else { count_in(value, 8, glyphs.thousands) };
     let number = |value: Option<f64>| value.map_or_else(|| String::from("?"), rate);
-    let mut cells = vec![n(host.requests), n(host.refusals)];
+    let mut cells = vec![n(host.requests), n(refusals(host))];
+    let short = |value: u64| if value == 0 { glyphs.none.to_owned() } else { count_in(value, 6, glyphs.thousands) };
+    if columns.set {
+        cells.push(short(client_errors(host)));
+    }
     if columns.errors {
-        let short = |value: u64| if value == 0 { glyphs.none.to_owned() } else { count_in(value, 6, glyphs.thousands) };
         cells.extend([short(server_errors(host)), short(network_errors(host))]);
     }
     cells.push(format!("{} {} {}", number(host.original_rate), glyphs.arrow, number(host.rate_so_far())));
@@ -230,7 +238,7 @@ fn host_row(brush: &mut Brush<'_>, y: u16, columns: Columns, host: &HostSummary,
         right = right.saturating_sub(width);
     }
     let room = usize::from(right.saturating_sub(3));
-    let meaning = if host.refusals > 0 || held > 0.0 { Meaning::Angry } else { Meaning::Text };
+    let meaning = if refusals(host) > 0 || held > 0.0 { Meaning::Angry } else { Meaning::Text };
     brush.text(2, y, &middle_cut(host.host.as_str(), room, glyphs.ellipsis), meaning);
 }
 

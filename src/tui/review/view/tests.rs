@@ -186,6 +186,17 @@ fn the_cursor_tells_exact_counts_and_the_angriest_host() {
 }
 
 #[test]
+fn a_filter_that_the_review_cannot_apply_is_refused_on_the_line() {
+    let mut model = model((120, 24));
+    for typed in ["/ r a t e < 1 enter", "/ i s : a n g r y enter"] {
+        assert!(press(&mut model, typed).is_empty(), "{typed}: nothing is read");
+        assert!(model.filter.is_empty() && model.prompt.is_some());
+        assert!(text(&model).contains("is no name: hosts are chosen by name here"), "{}", text(&model));
+        press(&mut model, "esc");
+    }
+}
+
+#[test]
 fn keys_ask_for_what_they_say() {
     let mut model = model((80, 24));
     let (from, _) = model.cursor_span();
@@ -213,6 +224,34 @@ fn the_worst_host_stands_first_and_what_was_forgotten_is_named() {
     assert!(names.is_sorted(), "{names:?}");
     press(&mut model, "4");
     assert_eq!(model.still_set.0.iter().map(Clean::as_str).collect::<Vec<_>>(), ["shop.lumb.test paused"]);
+}
+
+#[test]
+fn a_host_that_never_let_us_in_stands_above_the_healthy_ones() {
+    let mut model = model((120, 24));
+    let mut add = |name: &str, status: u16, count: usize| {
+        let host = model.timeline.host_number(&Clean::new(name));
+        for _ in 0..count {
+            let time = Wall(BEGAN + 5_000_000);
+            let ended =
+                Ended { time, status: Some(status), outcome: Some(Outcome::ClientError), latency_ms: 9.0, rate: 1.0 };
+            model.timeline.request(host, ended);
+        }
+    };
+    add("closed.test", 403, 73);
+    add("gone.test", 404, 40);
+    press(&mut model, "2");
+    let names = |model: &Review| -> Vec<String> {
+        model.order.iter().map(|host| model.timeline.hosts()[*host as usize].host.to_string()).collect()
+    };
+    // The first was held; the others never.
+    assert_eq!(names(&model)[..3], ["api.gazet.test", "closed.test", "gone.test"]);
+    let row = |name: &str| text(&model).lines().find(|line| line.contains(name)).map(str::to_owned).expect("shown");
+    let figures = |name| row(name).split_whitespace().skip(1).take(3).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(figures("closed.test"), ["73", "73", "73"], "requests, refusals, 4xx");
+    assert_eq!(figures("gone.test"), ["40", "–", "40"]);
+    press(&mut model, "s");
+    assert_eq!(names(&model)[1], "closed.test", "by refusals as well");
 }
 
 #[test]

@@ -131,3 +131,11 @@ fn going_on_is_asked_about_from_the_command_line_too() {
     assert_eq!(enter(&mut model, "go-on"), []);
     assert!(matches!(&model.overlay, Overlay::Confirm(question) if question.command == Command::GoOn));
 }
+
+#[test]
+fn the_concurrency_in_force_is_told_as_one_types() {
+    let mut model = model();
+    model.totals.concurrency = 8;
+    type_in(&mut model, "concurrency ");
+    assert_eq!(preview(&model, prompt(&model), NOW), "N: fetches in flight at most, now 8");
+}

@@ -237,3 +237,36 @@ fn the_detail_tells_the_slowest_answers_too() {
     let shown = text(&model, (80, 24));
     assert!(shown.contains("latency median 182 ms, p95 1.9 s, p99 4.2 s"), "{shown}");
 }
+
+#[test]
+fn a_line_longer_than_the_screen_shows_where_one_types() {
+    let size = (80, 24);
+    let mut model = model(size);
+    let url = format!("add http://a.test/{}/the-end", "x".repeat(120));
+    let typed = |value: &str| Input::new(value.to_owned());
+    let last = |model: &Model| text(model, size).lines().last().expect("the footer").to_owned();
+    model.overlay = Overlay::Command(crate::tui::update::Prompt::new(&url));
+    let line = last(&model);
+    assert!(line.starts_with(" :…xxx") && line.contains("/the-end▏"), "{line}");
+    model.overlay = Overlay::Filter { input: typed(&"gaz ".repeat(40)) };
+    assert!(last(&model).contains("gaz ▏"), "{}", last(&model));
+    // The caret in the middle: both ends are cut.
+    let input = typed(&url).with_cursor(60);
+    model.overlay = Overlay::Filter { input: input.clone() };
+    let line = last(&model);
+    assert!(line.starts_with(" / …") && line.contains("x▏x") && line.trim_end().ends_with('…'), "{line}");
+    // An error keeps its half.
+    model.filter_error = Some(Clean::new("at 1: `x` is not known"));
+    assert!(last(&model).contains("at 1: `x` is not known"), "{}", last(&model));
+    model.overlay = Overlay::Override { input: typed(&format!("{}0.5 fast", " ".repeat(90))), targets: Vec::new() };
+    let shown = text(&model, size);
+    assert!(shown.contains("0.5 fast▏") && shown.contains("`fast` is not understood"), "{shown}");
+    let glyphs = theme("default", Glyphs::Unicode).glyphs;
+    for room in 0..90 {
+        for cursor in [0, 1, 59, 140, 145] {
+            let words = crate::tui::view::prompt::with_caret(&typed(&url).with_cursor(cursor), room, glyphs);
+            assert!(words.contains(glyphs.caret), "{room} {cursor} {words}");
+            assert!(unicode_width::UnicodeWidthStr::width(words.as_str()) <= room.max(1), "{room} {cursor} {words}");
+        }
+    }
+}

@@ -42,6 +42,7 @@ fn screens(size: (u16, u16)) -> Vec<(&'static str, Model)> {
         ("timeline", with_timeline(press(on(Screen::Hosts), "3"))),
         ("latency", with_timeline(press(on(Screen::Hosts), "3 m"))),
         ("frozen", press(on(Screen::Hosts), "f")),
+        ("frozen_log", press(on(Screen::Log), "f")),
         ("large_log", press(on(Screen::Hosts), "L")),
         ("trouble", silent),
         ("help", press(on(Screen::Hosts), "?")),
