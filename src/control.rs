@@ -3,7 +3,7 @@
 //! Time and randomness come in as arguments. The crawl, the simulator and the tests run this same code.
 //!
 //! Read it in this order: [`bucket`] (tokens), [`adaptive`] (how a rate learns), [`hold`] (when a host
-//! may send at all), [`host`] (all of one host), [`controller`] (all hosts: grants and answers),
+//! may send at all), [`host`] (all of one host), `group` (what hosts share), [`controller`] (all hosts: grants and answers),
 //! [`operator`] (commands and undo), [`snapshot`] (what the outside sees).
 
 pub mod adaptive;
@@ -14,6 +14,8 @@ pub mod concern;
 pub mod controller;
 pub mod decision;
 pub mod eta;
+mod group;
+mod grouping;
 pub mod hints;
 mod history;
 pub mod hold;
@@ -21,11 +23,13 @@ pub mod host;
 pub mod latency;
 pub mod operator;
 pub mod outcome;
+mod paces;
 pub mod policy;
 pub mod prior;
 pub mod reconfigure;
 pub mod retry_after;
 mod saved;
+pub mod shared;
 mod site;
 pub mod snapshot;
 mod sweep;
@@ -43,14 +47,17 @@ pub use command::{
 pub use concern::{Concern, ConcernKind, Evidence};
 pub use controller::{Controller, Grant, Judgement};
 pub use decision::{Decision, Value, What, Who};
+pub use group::{GroupId, SavedGroup};
 pub use hints::Hint;
 pub use history::SavedHistory;
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
-pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, Original, Policy, Settings, Shape};
+pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, GroupBy, Original, Policy, Settings, Shape};
 pub use reconfigure::Placement;
 pub use saved::SavedHost;
+pub use shared::Origin;
 pub use snapshot::{
-    Code, CodeCount, EndpointView, FailureCode, Hold, HoldReason, HostCounts, HostState, HostView, Limiting, Trend,
+    Code, CodeCount, EndpointView, FailureCode, GroupView, Hold, HoldReason, HostCounts, HostState, HostView, Limiting,
+    Trend,
 };
 pub use sweep::REFUSING;
 pub use time::Mono;

@@ -13,6 +13,7 @@
 
 pub mod disk;
 pub mod encode;
+pub mod handover;
 pub mod lines;
 pub mod log_file;
 pub mod place;

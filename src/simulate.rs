@@ -2,6 +2,7 @@
 //!
 //! The result goes to `out`; errors and the progress bar to `err`, the bar only if that is a terminal.
 
+pub mod chart;
 mod plot;
 mod progress;
 mod table;

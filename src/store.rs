@@ -13,12 +13,13 @@
 //! the heads of the queues are in memory.
 //!
 //! What bounds it: the engine, which grants nothing and reads no input while [`Store::is_full`] or blocked.
-//! What is in memory of a URL: 8 bytes of fingerprint, and 4 while it is pending.
+//! What is in memory of a URL: its fingerprint (10 to 12.5 bytes, see [`prints`]), and 4 to 5 bytes while it is pending.
 
 mod file;
 pub mod frame;
 pub mod list;
 pub mod load;
+pub mod prints;
 mod read;
 pub mod record;
 pub mod room;
@@ -38,6 +39,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock::Anchor;
 use crate::journal::disk::Disk;
+use crate::journal::handover;
 use crate::text::Clean;
 use frame::{FrameError, PAYLOAD};
 use load::{Loaded, Mark};
@@ -166,7 +168,7 @@ pub struct StoreHealth {
 }
 
 /// Bytes that may wait for the disk before the engine stops granting and reading.
-pub const BACKLOG_MAX: usize = 32 << 20;
+pub const BACKLOG_MAX: usize = 8 << 20;
 /// A transaction of so many bytes is handed over before its time.
 const TRANSACTION_BYTES: usize = 1 << 20;
 
@@ -215,8 +217,7 @@ impl Store {
         let (shared, index) = Shared::new(std::mem::take(&mut loaded.index));
         let writer = Writer::new(&dir, loaded, barriers, disk, options, Arc::clone(&shared), Arc::clone(&index));
         let health = writer.health();
-        let thread = std::thread::Builder::new().name("store".into());
-        thread.spawn(move || writer.run_to_end()).map_err(StoreError::Thread)?;
+        handover::start("store", writer).map_err(StoreError::Thread)?;
         let reading = Reading::start(dir.join(load::URLS_FILE), index).map_err(StoreError::Thread)?;
         Ok(Self {
             shared,
@@ -250,6 +251,7 @@ impl Store {
         self.next_id = self.next_id.saturating_add(1).min(UrlId::NONE.0 - 1);
         self.append(|piece| {
             piece.first_url.get_or_insert(id.0);
+            piece.urls += 1;
             record::push_url(&mut piece.payload, url);
         });
         id
@@ -387,6 +389,11 @@ impl Store {
         self.bytes == 0 && self.shared.waiting.load(Ordering::Acquire) == 0
     }
 
+    /// The same, if there is more now.
+    pub fn loaded_already(&mut self) -> Option<UrlsRead> {
+        self.reading.try_next()
+    }
+
     /// What [`Self::load`] asked for; never ready when nothing was asked for.
     pub async fn loaded(&mut self) -> UrlsRead {
         self.reading.next().await
@@ -395,7 +402,7 @@ impl Store {
     /// Writes and syncs everything, waiting for `deadline` at most. Blocks the thread.
     pub fn close_blocking(mut self, deadline: Duration) -> Result<StoreHealth, StoreError> {
         self.closed = true;
-        self.shared.finish(deadline);
+        self.shared.handover.finish(deadline);
         let health = self.health();
         let bytes = self.shared.waiting.load(Ordering::Acquire);
         if bytes == 0 && health.blocked.is_none() {
@@ -417,7 +424,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if !self.closed {
-            self.shared.finish(Duration::from_secs(1));
+            self.shared.handover.finish(Duration::from_secs(1));
         }
     }
 }

@@ -28,6 +28,8 @@ pub const FOCUS_MAX: usize = 50;
 pub struct HostRow {
     /// The host as bucket key, `name[:port]`.
     pub name: Clean,
+    /// The group that it shares a bucket with, if that has other hosts, too.
+    pub group: Option<Clean>,
     /// Paths of its endpoints, lane 1 first.
     pub endpoints: Arc<[Clean]>,
     /// All the core knows.

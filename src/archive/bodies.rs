@@ -16,10 +16,9 @@ use ring::digest::{Context, SHA256};
 use serde::Serialize;
 
 use super::capture::Capture;
-use super::warc_file::sync_dir;
 use crate::control::RequestKind;
 use crate::crawl::fetcher::decode::{AtCap, Codings, Decoding, Limits};
-use crate::journal::disk::{Disk, DiskFile};
+use crate::journal::disk::{Disk, DiskFile, append_all, sync_names};
 use crate::journal::log_file::{LogFile, UNSYNCED_MAX};
 use crate::journal::writer::cut_torn_tail;
 use crate::text::Clean;
@@ -150,7 +149,7 @@ impl Bodies {
     /// Returns when all bodies and rows so far are on the medium.
     pub(super) fn sync(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
         while let Some(folder) = self.folders.first() {
-            sync_dir(disk, folder)?;
+            sync_names(disk, folder)?;
             self.folders.pop_first();
         }
         if self.index.is_dirty() {
@@ -207,15 +206,7 @@ impl Body {
                 none.insert(file)
             }
         };
-        let mut rest = self.bytes.as_slice();
-        while !rest.is_empty() {
-            match file.append(rest) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        append_all(&mut **file, &self.bytes, &mut 0)?;
         self.bytes.clear();
         Ok(file)
     }

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -17,6 +17,7 @@ use super::spool::Room;
 use super::writer;
 use crate::clock::Clock;
 use crate::journal::disk::{Disk, SystemDisk};
+use crate::journal::handover::Handover;
 use crate::text::Clean;
 
 /// Bytes of captures that wait in memory; at this much nothing is granted.
@@ -89,11 +90,7 @@ pub struct ArchiveHealth {
 /// What the handles and the writer share.
 #[derive(Default)]
 pub(super) struct Shared {
-    queue: Mutex<Queue>,
-    /// Wakes the writer.
-    pub(super) filled: Condvar,
-    /// Wakes whoever waits for a sync or for the end.
-    pub(super) settled: Condvar,
+    pub(super) handover: Handover<Queue>,
     /// Captures handed over and not yet written, the memory they take, and how many have a file.
     pub(super) waiting: AtomicUsize,
     pub(super) memory: AtomicUsize,
@@ -113,17 +110,6 @@ pub(super) struct Queue {
     pub(super) troubles: u64,
     /// A spool could not be written.
     pub(super) room_failed: bool,
-    pub(super) closing: bool,
-    /// Nobody waits any longer: give up instead of trying again.
-    pub(super) abandoned: bool,
-    pub(super) ended: bool,
-}
-
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
-        // The queue is whole whenever the lock is free; a panic elsewhere does not change that.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Hands captures over. Cheap to clone.
@@ -142,20 +128,20 @@ impl ArchiveSender {
         self.0.memory.fetch_add(capture.memory(), Ordering::AcqRel);
         self.0.filed.fetch_add(usize::from(capture.body.is_filed()), Ordering::AcqRel);
         self.0.waiting.fetch_add(1, Ordering::AcqRel);
-        let mut queue = self.0.lock();
-        queue.handed += 1;
-        queue.captures.push_back(capture);
-        let wake = queue.captures.len() == 1;
-        drop(queue);
+        let mut desk = self.0.handover.lock();
+        desk.queue.handed += 1;
+        desk.queue.captures.push_back(capture);
+        let wake = desk.queue.captures.len() == 1;
+        drop(desk);
         if wake {
-            self.0.filled.notify_one();
+            self.0.handover.wake();
         }
     }
 
     /// A spool could not be written: the writer finds out when one can.
     pub(super) fn look_at_room(&self) {
-        self.0.lock().room_failed = true;
-        self.0.filled.notify_one();
+        self.0.handover.lock().queue.room_failed = true;
+        self.0.handover.wake();
     }
 }
 
@@ -173,13 +159,13 @@ impl ArchiveBarrier {
     /// As soon as a write or sync fails. The captures are not lost: the writer goes on trying, and a later call that
     /// returns well covers them too. After an error no URL of theirs may be called done.
     pub fn sync(&mut self) -> io::Result<()> {
-        let mut queue = self.0.lock();
-        let target = queue.handed;
-        let before = queue.troubles;
-        queue.wanted = queue.wanted.max(target);
-        self.0.filled.notify_one();
-        let waiting = |queue: &mut Queue| queue.synced < target && queue.troubles == before && !queue.ended;
-        let queue = self.0.settled.wait_while(queue, waiting).unwrap_or_else(PoisonError::into_inner);
+        let handover = &self.0.handover;
+        let mut desk = handover.lock();
+        let (target, before) = (desk.queue.handed, desk.queue.troubles);
+        desk.queue.wanted = desk.queue.wanted.max(target);
+        handover.wake();
+        let desk = handover.wait_settled(desk, |queue| queue.synced < target && queue.troubles == before);
+        let queue = &desk.queue;
         if queue.synced >= target {
             return Ok(());
         }
@@ -293,14 +279,7 @@ impl Archive {
     /// Tells the writer to end and waits until it has.
     fn finish(&mut self, deadline: Duration) {
         self.closed = true;
-        let mut queue = self.shared.lock();
-        queue.closing = true;
-        self.shared.filled.notify_one();
-        let waited = self.shared.settled.wait_timeout_while(queue, deadline, |queue| !queue.ended);
-        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        queue.abandoned = true;
-        drop(queue);
-        self.shared.filled.notify_one();
+        self.shared.handover.finish(deadline);
     }
 }
 

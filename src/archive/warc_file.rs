@@ -14,7 +14,7 @@ use super::gzip::Members;
 use super::records::{self, Id};
 use super::tail::{self, Mark};
 use crate::clock::{Clock, Wall};
-use crate::journal::disk::{Disk, DiskFile, Identity};
+use crate::journal::disk::{Disk, DiskFile, Identity, append_all, sync_names};
 
 /// Unsynced bytes kept in memory at most before they are synced.
 pub const UNSYNCED_MAX: usize = 8 << 20;
@@ -172,22 +172,11 @@ impl WarcFile {
             return Ok(());
         }
         self.look(disk)?;
-        while self.written < self.pending.len() {
-            let Some((file, _)) = &mut self.file else { return Ok(()) };
-            let error = match file.append(&self.pending[self.written..]) {
-                Ok(0) => io::Error::from(io::ErrorKind::WriteZero),
-                Ok(count) => {
-                    self.written += count.min(self.pending.len() - self.written);
-                    self.appended = self.appended.saturating_add(count as u64);
-                    continue;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => error,
-            };
+        let appended = self.write_here();
+        if appended.is_err() {
             self.doubt();
-            return Err(error);
         }
-        Ok(())
+        appended
     }
 
     /// Returns when all records so far are on the medium.
@@ -197,7 +186,7 @@ impl WarcFile {
             return Ok(());
         }
         if self.is_new {
-            sync_dir(disk, &self.dir)?;
+            sync_names(disk, &self.dir)?;
             self.is_new = false;
         }
         if let Some((file, _)) = &mut self.file
@@ -270,14 +259,10 @@ impl WarcFile {
     /// Writes to the file that is open, wherever it is.
     fn write_here(&mut self) -> io::Result<()> {
         let Some((file, _)) = &mut self.file else { return Ok(()) };
-        while self.written < self.pending.len() {
-            let count = file.append(&self.pending[self.written..])?;
-            if count == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            self.written += count.min(self.pending.len() - self.written);
-        }
-        Ok(())
+        let before = self.written;
+        let appended = append_all(&mut **file, &self.pending, &mut self.written);
+        self.appended = self.appended.saturating_add((self.written - before) as u64);
+        appended
     }
 
     /// Makes sure that a file is open and ends where we think it ends.
@@ -310,14 +295,6 @@ impl WarcFile {
             }
         };
         Ok(file)
-    }
-}
-
-/// Returns when the names in `dir` are on the medium, where the file system can do that.
-pub(super) fn sync_dir(disk: &mut dyn Disk, dir: &Path) -> io::Result<()> {
-    match disk.sync_dir(dir) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
-        result => result,
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
 
@@ -23,6 +23,7 @@ use super::{BODIES_DIR, WARC_DIR};
 use crate::clock::Clock;
 use crate::control::Mono;
 use crate::journal::disk::Disk;
+use crate::journal::handover::{self, Desk, Handover, Writing};
 use crate::journal::writer::blocked_reason;
 use crate::text::Clean;
 
@@ -37,8 +38,7 @@ pub(super) fn start(
 ) -> Result<watch::Receiver<ArchiveHealth>, ArchiveError> {
     let writer = Writer::open(run_folder, shared, room, clock, disk, options)?;
     let health = writer.health.subscribe();
-    let thread = std::thread::Builder::new().name("archive".into());
-    thread.spawn(move || Ending(writer).0.run()).map_err(ArchiveError::Thread)?;
+    handover::start("archive", writer).map_err(ArchiveError::Thread)?;
     Ok(health)
 }
 
@@ -54,19 +54,6 @@ struct Writer {
     known: Known,
     last_sync: Mono,
     health: watch::Sender<ArchiveHealth>,
-}
-
-/// Tells whoever waits that the thread is over, also if it panicked.
-struct Ending(Writer);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        if self.0.shared.waiting.load(Ordering::Acquire) > 0 && self.0.health.borrow().blocked.is_none() {
-            self.0.publish(Some(Clean::new("the archive's writer has ended")));
-        }
-        self.0.shared.lock().ended = true;
-        self.0.shared.settled.notify_all();
-    }
 }
 
 /// What is done of one capture.
@@ -113,72 +100,35 @@ impl Writer {
         Ok(Self { shared, room, clock, disk, options, warc, bodies, known, last_sync, health })
     }
 
-    /// Until closed or abandoned.
-    fn run(&mut self) {
-        let mut captures = VecDeque::new();
-        loop {
-            let (closing, handed, due) = self.take(&mut captures);
-            let idle = captures.is_empty();
-            let batch = captures.drain(..).collect::<Vec<_>>();
-            for capture in batch {
-                let mut progress = Progress::default();
-                if self.insist(|writer| writer.keep(&capture, &mut progress)).is_err() {
-                    return;
-                }
-                self.shared.memory.fetch_sub(capture.memory(), Ordering::AcqRel);
-                self.shared.filed.fetch_sub(usize::from(capture.body.is_filed()), Ordering::AcqRel);
-                self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
-            }
-            let due = due || closing || self.clock.now().since(self.last_sync) >= self.options.sync_every;
-            if self.insist(|writer| writer.settle(due)).is_err() {
-                return;
-            }
-            if due {
-                self.last_sync = self.clock.now();
-                self.shared.lock().synced = handed;
-                self.shared.settled.notify_all();
-            }
-            if self.room.trouble().is_some() && self.insist(Self::try_room).is_err() {
-                return;
-            }
-            self.publish(None);
-            if closing && idle {
-                return;
-            }
-        }
-    }
-
     /// Waits for captures and takes them into `captures`, which is empty. Still empty when it is time to sync, or to
     /// end. Whether it is to end; how many were handed over by then; whether a sync is asked for.
     fn take(&mut self, captures: &mut VecDeque<Box<Capture>>) -> (bool, u64, bool) {
-        let idle = |queue: &mut Queue| {
-            queue.captures.is_empty() && !queue.closing && !queue.room_failed && queue.wanted <= queue.synced
+        let idle = |desk: &mut Desk<Queue>| {
+            let queue = &desk.queue;
+            queue.captures.is_empty() && !desk.closing && !queue.room_failed && queue.wanted <= queue.synced
         };
         let dirty =
             self.warc.as_ref().is_some_and(WarcFile::is_dirty) || self.bodies.as_ref().is_some_and(Bodies::is_dirty);
-        let filled = &self.shared.filled;
-        let mut queue = self.shared.lock();
-        if dirty {
-            let waited = filled.wait_timeout_while(queue, self.options.sync_every, idle);
-            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-        } else {
-            queue = filled.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
-        }
+        let handover = &self.shared.handover;
+        let mut desk = handover.wait(handover.lock(), dirty.then_some(self.options.sync_every), idle);
+        let closing = desk.closing;
+        let queue = &mut desk.queue;
         std::mem::swap(&mut queue.captures, captures);
         queue.room_failed = false;
-        (queue.closing, queue.handed, queue.wanted > queue.synced)
+        (closing, queue.handed, queue.wanted > queue.synced)
     }
 
     /// Does something until it works, or nobody waits for it any more.
     fn insist(&mut self, mut act: impl FnMut(&mut Self) -> Result<(), Clean>) -> Result<(), Abandoned> {
         while let Err(reason) = act(self) {
-            let mut queue = self.shared.lock();
-            queue.trouble = Some(reason.clone());
-            queue.troubles += 1;
-            drop(queue);
-            self.shared.settled.notify_all();
+            let handover = &self.shared.handover;
+            let mut desk = handover.lock();
+            desk.queue.trouble = Some(reason.clone());
+            desk.queue.troubles += 1;
+            drop(desk);
+            handover.tell();
             self.publish(Some(reason));
-            if !self.wait_for_retry() {
+            if !self.shared.handover.rest(self.options.retry) {
                 return Err(Abandoned);
             }
         }
@@ -224,16 +174,54 @@ impl Writer {
             blocked,
         });
     }
+}
 
-    /// Waits before the next try; false = give up. Closing tries once more at once, then each retry time.
-    fn wait_for_retry(&self) -> bool {
-        let queue = self.shared.lock();
-        let was_closing = queue.closing;
-        let waited = self
-            .shared
-            .filled
-            .wait_timeout_while(queue, self.options.retry, |queue| queue.closing == was_closing && !queue.abandoned);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.abandoned
+impl Writing for Writer {
+    type Queue = Queue;
+
+    fn handover(&self) -> &Handover<Queue> {
+        &self.shared.handover
+    }
+
+    /// Until closed or abandoned.
+    fn run(&mut self) {
+        let mut captures = VecDeque::new();
+        loop {
+            let (closing, handed, due) = self.take(&mut captures);
+            let idle = captures.is_empty();
+            let batch = captures.drain(..).collect::<Vec<_>>();
+            for capture in batch {
+                let mut progress = Progress::default();
+                if self.insist(|writer| writer.keep(&capture, &mut progress)).is_err() {
+                    return;
+                }
+                self.shared.memory.fetch_sub(capture.memory(), Ordering::AcqRel);
+                self.shared.filed.fetch_sub(usize::from(capture.body.is_filed()), Ordering::AcqRel);
+                self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
+            }
+            let due = due || closing || self.clock.now().since(self.last_sync) >= self.options.sync_every;
+            if self.insist(|writer| writer.settle(due)).is_err() {
+                return;
+            }
+            if due {
+                self.last_sync = self.clock.now();
+                self.shared.handover.lock().queue.synced = handed;
+                self.shared.handover.tell();
+            }
+            if self.room.trouble().is_some() && self.insist(Self::try_room).is_err() {
+                return;
+            }
+            self.publish(None);
+            if closing && idle {
+                return;
+            }
+        }
+    }
+
+    fn over(&mut self) {
+        if self.shared.waiting.load(Ordering::Acquire) > 0 && self.health.borrow().blocked.is_none() {
+            self.publish(Some(Clean::new("the archive's writer has ended")));
+        }
     }
 }
 
@@ -258,7 +246,7 @@ fn write_records(
         None => warc.put_large(disk, |take| {
             take(&head)?;
             capture.body.read(|part| -> io::Result<()> {
-                if shared.lock().abandoned {
+                if shared.handover.lock().abandoned {
                     return Err(io::Error::other("the time to close is over"));
                 }
                 take(part)

@@ -14,15 +14,6 @@ use super::nearest::nearest;
 use super::raw::wrong_type;
 use super::units::{format_duration, format_size, parse_duration, parse_size};
 
-/// What one word of a closed list means.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Word<T> {
-    /// This value.
-    Is(T),
-    /// Known, and refused until the program can honour it: why, and what to write.
-    NotYet(&'static str),
-}
-
 /// `true` or `false`.
 pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| wrong_type(value, "true or false"))
@@ -99,18 +90,13 @@ pub(super) fn size(range: RangeInclusive<u64>) -> impl Fn(&DeValue<'_>) -> Resul
 }
 
 /// One word of a closed list.
-pub(super) fn word<T: Copy>(words: &[(&'static str, Word<T>)]) -> impl Fn(&DeValue<'_>) -> Result<T, String> {
+pub(super) fn word<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&DeValue<'_>) -> Result<T, String> {
     move |value| {
-        let usable: Vec<String> = words
-            .iter()
-            .filter(|(_, word)| matches!(word, Word::Is(_)))
-            .map(|(name, _)| format!("\"{name}\""))
-            .collect();
+        let usable: Vec<String> = words.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         let usable = usable.join(" or ");
         let typed = any_text(value, &usable)?;
         match words.iter().find(|(name, _)| *name == typed) {
-            Some((_, Word::Is(meaning))) => Ok(*meaning),
-            Some((_, Word::NotYet(reason))) => Err(format!("\"{typed}\" {reason}")),
+            Some((_, meaning)) => Ok(*meaning),
             None => Err(match nearest(typed, words.iter().map(|(name, _)| *name)) {
                 Some(near) => format!("\"{typed}\" is not known; did you mean \"{near}\"? write {usable}"),
                 None => format!("\"{typed}\" is not known; write {usable}"),

@@ -152,6 +152,8 @@ impl Config {
         // What is remembered is read before the first host is met.
         found.fixed("controller.prior", self.settings.prior != read.settings.prior);
         found.fixed("controller.memory", *memory != read.memory);
+        found
+            .of("controller.group_by", &self.settings.group_by, &read.settings.group_by, |one| one.as_str().to_owned());
         let (old, new) = (&self.settings.backoff, &read.settings.backoff);
         found.duration("backoff.base", &old.base, &new.base);
         found.duration("backoff.max", &old.max, &new.max);

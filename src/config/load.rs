@@ -12,6 +12,7 @@ use super::error::Report;
 use super::raw::Section;
 use super::sections::CONCURRENCY_RANGE;
 use super::{Config, ConfigErrors, hosts, sections};
+use crate::control::GroupBy;
 use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
 
 /// The documented default configuration: what stands in no file is as here.
@@ -108,6 +109,10 @@ impl Config {
             sections::output(top.section("output"), &mut config.output);
             sections::ui(top.section("ui"), &mut config.ui, &mut config.settings, outside.theme);
             sections::keys(&mut top, &mut config, outside);
+            if config.settings.group_by == GroupBy::Ip && config.network.proxy.is_some() {
+                let message = "addresses are not known where a proxy stands between; write \"domain\" or \"host\"";
+                top.error_in("controller", "group_by", message);
+            }
             top.finish();
         }
         if report.is_empty() { Ok(config) } else { Err(report.into_errors(text, name)) }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::check::{
-    Word, any_text, boolean, duration, number, proxy, regex, resolved, size, text, user_agent, whole, word, zero_or,
+    any_text, boolean, duration, number, proxy, regex, resolved, size, text, user_agent, whole, word, zero_or,
 };
 use super::hosts::host_pattern;
 use super::nearest::nearest;
@@ -18,7 +18,7 @@ use super::raw::{Section, wrong_type};
 use super::{Config, Follow, Glyphs, NetworkConfig, OnHangup, OutputConfig, Outside, ThemeCheck, UiConfig};
 use crate::control::command::{CAPACITY_RANGE, RATE_RANGE};
 use crate::control::prior::PriorKind;
-use crate::control::{ControllerKind, Settings, Shape};
+use crate::control::{ControllerKind, GroupBy, Settings, Shape};
 
 /// Fetches in flight, all hosts together.
 pub const CONCURRENCY_RANGE: RangeInclusive<u32> = 1..=65_536;
@@ -38,17 +38,17 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The controllers by name.
-pub(super) const KINDS: [(&str, Word<ControllerKind>); 3] = [
-    ("adaptive", Word::Is(ControllerKind::Adaptive)),
-    ("halving", Word::Is(ControllerKind::Halving)),
-    ("static", Word::Is(ControllerKind::Static)),
-];
+pub(super) const KINDS: [(&str, ControllerKind); 3] =
+    [("adaptive", ControllerKind::Adaptive), ("halving", ControllerKind::Halving), ("static", ControllerKind::Static)];
+
+/// What hosts can be grouped by, by name.
+const GROUPS: [(&str, GroupBy); 3] = [("host", GroupBy::Host), ("domain", GroupBy::Domain), ("ip", GroupBy::Ip)];
 
 /// The shapes by name.
-pub(super) const SHAPES: [(&str, Word<Shape>); 3] = [
-    ("token-bucket", Word::Is(Shape::TokenBucket)),
-    ("leaky-bucket", Word::Is(Shape::LeakyBucket)),
-    ("sliding-window", Word::Is(Shape::SlidingWindow)),
+pub(super) const SHAPES: [(&str, Shape); 3] = [
+    ("token-bucket", Shape::TokenBucket),
+    ("leaky-bucket", Shape::LeakyBucket),
+    ("sliding-window", Shape::SlidingWindow),
 ];
 
 /// `[crawl]`.
@@ -98,13 +98,12 @@ pub(super) fn controller(section: Option<Section<'_>>, config: &mut Config) {
     section.set("min_rate", &mut config.settings.min_rate, zero_or("the controller's own floor", RATE_RANGE));
     section.set("cold_start", &mut config.settings.cold_start, boolean);
     let priors = [PriorKind::Off, PriorKind::HourOfWeek, PriorKind::RandomForest];
-    section.set("prior", &mut config.settings.prior, word(&priors.map(|prior| (prior.as_str(), Word::Is(prior)))));
+    section.set("prior", &mut config.settings.prior, word(&priors.map(|prior| (prior.as_str(), prior))));
     let file = |value: &DeValue<'_>| any_text(value, "a file's name in quotes, or \"\"").map(str::to_owned);
     if let Some(file) = section.read("memory", file) {
         config.memory = (!file.is_empty()).then(|| file.into());
     }
-    let no_groups = Word::NotYet("is not there yet: every host has its own bucket; write \"host\"");
-    section.read("group_by", word(&[("host", Word::Is(())), ("domain", no_groups), ("ip", no_groups)]));
+    section.set("group_by", &mut config.settings.group_by, word(&GROUPS));
     section.finish();
 }
 
@@ -150,7 +149,7 @@ pub(super) fn network(section: Option<Section<'_>>, network: &mut NetworkConfig)
 pub(super) fn output(section: Option<Section<'_>>, output: &mut OutputConfig) {
     let Some(mut section) = section else { return };
     section.set("warc", &mut output.warc, boolean);
-    section.set("bodies", &mut output.bodies, word(&[("none", Word::Is(false)), ("ok", Word::Is(true))]));
+    section.set("bodies", &mut output.bodies, word(&[("none", false), ("ok", true)]));
     section.finish();
 }
 
@@ -163,14 +162,13 @@ pub(super) fn ui(
 ) {
     let Some(mut section) = section else { return };
     section.set("fps", &mut ui.fps, whole(1..=60));
-    let glyphs =
-        [("auto", Word::Is(Glyphs::Auto)), ("unicode", Word::Is(Glyphs::Unicode)), ("ascii", Word::Is(Glyphs::Ascii))];
+    let glyphs = [("auto", Glyphs::Auto), ("unicode", Glyphs::Unicode), ("ascii", Glyphs::Ascii)];
     section.set("glyphs", &mut ui.glyphs, word(&glyphs));
     section.set("theme", &mut ui.theme, theme(check_theme));
     section.set("mouse", &mut ui.mouse, boolean);
     section.set("override_ttl", &mut settings.override_ttl, duration(SECOND..=YEAR));
     section.set("remind_after", &mut settings.remind_after, duration(SECOND..=YEAR));
-    let on_hangup = [("continue", Word::Is(OnHangup::Continue)), ("drain", Word::Is(OnHangup::Drain))];
+    let on_hangup = [("continue", OnHangup::Continue), ("drain", OnHangup::Drain)];
     section.set("on_hangup", &mut ui.on_hangup, word(&on_hangup));
     section.finish();
 }
@@ -210,7 +208,7 @@ fn follow(value: &DeValue<'_>) -> Result<Follow, String> {
             "\"none\", \"host\", \"domain\", or a list of host globs such as [\"*.example.com\"]",
         ));
     }
-    match word(&[("none", Word::Is(0)), ("host", Word::Is(1)), ("domain", Word::Is(2))])(value)? {
+    match word(&[("none", 0), ("host", 1), ("domain", 2)])(value)? {
         0 => Ok(Follow::None),
         1 => Ok(Follow::Host),
         _ => Ok(Follow::Domain),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::ConfigErrors;
-use super::check::{Word, boolean, duration, number, text, whole, word};
+use super::check::{boolean, duration, number, text, whole, word};
 use super::error::Report;
 use super::load::{parse_document, read_text};
 use super::raw::Section;
@@ -101,11 +101,8 @@ fn server(mut section: Section<'_>, ids: &mut BTreeSet<String>) -> Option<SimSer
     if let Some(tells) = section.read("retry_after", boolean) {
         spec.retry_after = if tells { RetryAfter::UntilFree } else { RetryAfter::Never };
     }
-    let headers = [
-        ("none", Word::Is(HintHeaders::None)),
-        ("ratelimit", Word::Is(HintHeaders::RateLimit)),
-        ("x-ratelimit", Word::Is(HintHeaders::XRateLimit)),
-    ];
+    let headers =
+        [("none", HintHeaders::None), ("ratelimit", HintHeaders::RateLimit), ("x-ratelimit", HintHeaders::XRateLimit)];
     section.set("headers", &mut spec.headers, word(&headers));
     section.set("lockout", &mut spec.lockout, duration(DURATIONS_OR_NONE));
     if let Some(inner) = section.section("ban") {
@@ -119,11 +116,7 @@ fn server(mut section: Section<'_>, ids: &mut BTreeSet<String>) -> Option<SimSer
 }
 
 fn limit(mut section: Section<'_>, spec: &mut ServerSpec) {
-    let kinds = [
-        ("bucket", Word::Is(LimitKind::Bucket)),
-        ("window", Word::Is(LimitKind::Window)),
-        ("none", Word::Is(LimitKind::None)),
-    ];
+    let kinds = [("bucket", LimitKind::Bucket), ("window", LimitKind::Window), ("none", LimitKind::None)];
     match needed(&mut section, "kind", word(&kinds), "\"bucket\" or \"window\" or \"none\"") {
         Some(LimitKind::Bucket) => {
             let rate = needed(&mut section, "rate", number(RATE_RANGE), "requests per second, such as 2.0");
@@ -149,10 +142,10 @@ fn limit(mut section: Section<'_>, spec: &mut ServerSpec) {
 
 fn shape(mut section: Section<'_>, spec: &mut ServerSpec) {
     let kinds = [
-        ("constant", Word::Is(ShapeKind::Constant)),
-        ("sine", Word::Is(ShapeKind::Sine)),
-        ("steps", Word::Is(ShapeKind::Steps)),
-        ("noise", Word::Is(ShapeKind::Noise)),
+        ("constant", ShapeKind::Constant),
+        ("sine", ShapeKind::Sine),
+        ("steps", ShapeKind::Steps),
+        ("noise", ShapeKind::Noise),
     ];
     let words = "\"constant\" or \"sine\" or \"steps\" or \"noise\"";
     let Some(kind) = needed(&mut section, "kind", word(&kinds), words) else { return };

@@ -239,8 +239,7 @@ fn what_cannot_be_honoured_yet_is_refused_with_the_reason() {
     for (text, place, reason) in [
         ("[controller]\nprior = \"hours\"", "2:9", "\"hour-of-week\""),
         ("[controller]\nmemory = 1", "2:10", "a file's name"),
-        ("[controller]\ngroup_by = \"ip\"", "2:12", "write \"host\""),
-        ("[controller]\ngroup_by = \"domain\"", "2:12", "write \"host\""),
+        ("[controller]\ngroup_by = \"ip\"\n[network]\nproxy = \"http://p.test:1\"", "2:12", "a proxy stands between"),
         ("[output]\nbodies = \"all\"", "2:10", "\"none\" or \"ok\""),
         ("[ui]\ntheme = \"lihgt\"", "2:9", "did you mean \"light\"?"),
     ] {

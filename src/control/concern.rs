@@ -14,6 +14,8 @@ pub enum ConcernKind {
     Stuck,
     /// The host refuses or throttles much of what we send, or asked for a long wait.
     Angry,
+    /// Its refusals coincide with another host's: they seem to share one limit.
+    SharedLimit,
     /// Links lead on without end: some are held back.
     Trap,
     /// It will end much later than the bulk of the crawl.
@@ -28,6 +30,7 @@ impl ConcernKind {
         match self {
             Self::Stuck => "STUCK",
             Self::Angry => "ANGRY",
+            Self::SharedLimit => "SHARED LIMIT",
             Self::Trap => "TRAP",
             Self::Tail => "TAIL",
             Self::Forgotten => "FORGOTTEN",
@@ -63,6 +66,11 @@ pub enum Evidence {
     Blocked {
         /// The refusals in a row.
         run: u32,
+    },
+    /// Refusals coincided so often with those of another host; 0 = the server named one bucket for both.
+    Coincides {
+        /// How often.
+        times: u8,
     },
     /// So many URLs are held back.
     HeldBack {
@@ -101,6 +109,8 @@ impl Concern {
             Evidence::Refusals { count, status, .. } => format!("{word} {status} ×{}", count.min(MOST_SHOWN)),
             Evidence::LongRetryAfter { asked } => format!("{word} asks {}", coarse(asked)),
             Evidence::Blocked { run } => format!("{word} block ×{}", run.min(MOST_SHOWN)),
+            Evidence::Coincides { times: 0 } => format!("{word} named"),
+            Evidence::Coincides { times } => format!("{word} ×{times}"),
             Evidence::HeldBack { urls } => format!("{word} {} held", urls.min(MOST_SHOWN)),
             Evidence::Later { eta } => format!("{word} {} left", coarse(eta)),
             Evidence::PausedSince(since) => format!("{word} paus {}", coarse(now.since(since))),
@@ -122,6 +132,9 @@ impl Concern {
             }
             Evidence::LongRetryAfter { .. } => "it asked for a long wait: let it wait; waking it early breaks its word",
             Evidence::Blocked { .. } => "it turned us away: pause it and ask its owner, or check user agent and access",
+            Evidence::Coincides { .. } => {
+                "it seems to share one limit with another host: let them share a bucket, by group_by in [controller]"
+            }
             Evidence::HeldBack { .. } => {
                 "its links lead on without end: the log names the pattern; allow it, or exclude it"
             }
@@ -235,6 +248,8 @@ pub struct Facts {
     pub refusal_run: u32,
     /// What the last request ended in.
     pub last: Option<Outcome>,
+    /// How often its refusals coincided with those of a host that it shares no bucket with; 0 = one bucket was named.
+    pub coincides: Option<u8>,
     /// URLs held back because they look like a trap.
     pub held_back: u32,
     /// The host's own ETA.
@@ -263,6 +278,7 @@ impl Facts {
 pub fn check(now: Mono, facts: &Facts, thresholds: &Thresholds) -> Option<Concern> {
     stuck(now, facts, thresholds)
         .or_else(|| angry(now, facts, thresholds))
+        .or_else(|| shared_limit(now, facts))
         .or_else(|| trap(now, facts))
         .or_else(|| tail(now, facts, thresholds))
         .or_else(|| forgotten(now, facts))
@@ -301,6 +317,12 @@ fn angry(now: Mono, facts: &Facts, thresholds: &Thresholds) -> Option<Concern> {
         }
     };
     Some(Concern { kind: ConcernKind::Angry, since, evidence })
+}
+
+/// It seems to share its limit.
+fn shared_limit(now: Mono, facts: &Facts) -> Option<Concern> {
+    let evidence = Evidence::Coincides { times: facts.coincides? };
+    Some(Concern { kind: ConcernKind::SharedLimit, since: now, evidence })
 }
 
 /// Links lead on without end.
@@ -437,6 +459,15 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_limit_is_less_than_anger_and_more_than_a_trap() {
+        let now = at(10_000);
+        let shared = Facts { coincides: Some(4), held_back: 1, ..healthy(now) };
+        assert_eq!(kind(now, &shared), Some(ConcernKind::SharedLimit));
+        assert_eq!(kind(now, &Facts { coincides: None, ..shared }), Some(ConcernKind::Trap));
+        assert_eq!(kind(now, &Facts { answers: 10, refusals: 10, ..shared }), Some(ConcernKind::Angry));
+    }
+
+    #[test]
     fn forgotten_is_a_pause_or_a_slowing_override_past_its_reminder() {
         let now = at(10_000);
         let paused = |since, until| Facts { pause: Some(Pause { since: at(since), until }), ..healthy(now) };
@@ -473,6 +504,8 @@ mod tests {
             (ConcernKind::Angry, evidence(u32::MAX, 0), "ANGRY ×9999"),
             (ConcernKind::Angry, Evidence::LongRetryAfter { asked: secs(7_200) }, "ANGRY asks 2h"),
             (ConcernKind::Angry, Evidence::Blocked { run: u32::MAX }, "ANGRY block ×9999"),
+            (ConcernKind::SharedLimit, Evidence::Coincides { times: u8::MAX }, "SHARED LIMIT ×255"),
+            (ConcernKind::SharedLimit, Evidence::Coincides { times: 0 }, "SHARED LIMIT named"),
             (ConcernKind::Trap, Evidence::HeldBack { urls: u32::MAX }, "TRAP 9999 held"),
             (ConcernKind::Tail, Evidence::Later { eta: Duration::MAX }, "TAIL 99w left"),
             (ConcernKind::Forgotten, Evidence::PausedSince(at(0)), "FORGOTTEN paus 15m"),

@@ -3,15 +3,16 @@
 //! One grant takes its tokens from every layer (endpoint, host, global) in one step or from none.
 //! No waiter ever blocks in a bucket: a host that cannot send stands in the wake queue at its next slot.
 
-use std::time::Duration;
-
 use super::adaptive::{Bounds, Observation, RateController, Signal};
 use super::backoff::Jitter;
 use super::bucket::Bucket;
 use super::eta::Outlook;
+use super::group::Groups;
 use super::history::History;
+use super::hold::{Terms, Waits};
 use super::host::{Hot, LaneQueue, Slot, Standing, cost_of};
-use super::wake_queue::{Ticket, WakeQueue};
+use super::shared::{Episodes, Origin};
+use super::wake_queue::{Ticket, Tickets, WakeQueue};
 use super::{
     Answer, Code, Decision, FailureCode, Hint, HostCounts, HostId, HostState, Lane, Mono, Original, Outcome, Policy,
     PolicyId, RequestKind, Settings, Shape, Trend, Value, Verdict, What, Who,
@@ -52,7 +53,12 @@ pub struct Judgement {
 pub struct Controller {
     pub(super) settings: Settings,
     pub(super) slots: Vec<Slot>,
-    queue: WakeQueue,
+    pub(super) groups: Groups,
+    /// Incidents, and what connects the answer that comes next with others.
+    pub(super) episodes: Episodes,
+    pub(super) origin: Option<(HostId, Origin)>,
+    pub(super) queue: WakeQueue,
+    pub(super) tickets: Tickets,
     pub(super) global: Option<Bucket>,
     pub(super) global_until: Mono,
     pub(super) in_flight: u32,
@@ -63,7 +69,7 @@ pub struct Controller {
     pub(super) counts: HostCounts,
     pub(super) history: History,
     pub(super) decisions: Vec<Decision>,
-    changed: Vec<HostId>,
+    pub(super) changed: Vec<HostId>,
     /// Hosts whose saved form has changed.
     pub(super) unsaved: Vec<HostId>,
     /// Hosts before this one were known to an earlier process, which may have spent their tokens until this moment.
@@ -83,7 +89,11 @@ impl Controller {
         Self {
             settings,
             slots: Vec::new(),
+            groups: Groups::default(),
+            episodes: Episodes::default(),
+            origin: None,
             queue: WakeQueue::default(),
+            tickets: Tickets::default(),
             global,
             global_until: Mono::ZERO,
             in_flight: 0,
@@ -128,29 +138,52 @@ impl Controller {
     pub fn set_queue(&mut self, now: Mono, host: HostId, lane: Lane, queue: LaneQueue) {
         let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
         let Some(place) = slot.lanes.get_mut(lane) else { return };
-        if *place != queue {
-            *place = queue;
-            self.replan(now, host);
+        if *place == queue {
+            return;
         }
+        // What lies behind the first URL decides nothing: a list of millions comes in so.
+        let same = place.available_at() == queue.available_at() && place.is_empty() == queue.is_empty();
+        let before = place.all();
+        *place = queue;
+        if let Some(group) = self.groups.get_mut(slot.group) {
+            group.queued = (group.queued + queue.all()).saturating_sub(before);
+        }
+        if same { self.touch(host) } else { self.replan(now, host) }
     }
 
     /// The next grant at `now`, if anybody may send: the host whose slot came first. Call until `None`.
     pub fn next(&mut self, now: Mono) -> Option<Grant> {
         while !self.halted && self.in_flight < self.settings.concurrency && self.global_until <= now {
             let slots = &self.slots;
-            let (at, host) = self.queue.peek(|host| ticket_of(slots, host))?;
-            if at > now {
-                return None;
-            }
+            let alone = self.queue.peek(|host| ticket_of(slots, host));
+            let group = self.groups.first().filter(|one| alone.is_none_or(|alone| (one.0, one.1) < (alone.0, alone.1)));
+            let group = match (group, alone) {
+                (Some((at, _, group)), _) if at <= now => Some(group),
+                (None, Some((at, ..))) if at <= now => None,
+                _ => return None,
+            };
+            let first = group.map_or(alone.map(|one| one.2), |group| self.first_in_line(group));
+            let Some(host) = first else {
+                group.into_iter().for_each(|group| self.replan_group(now, group));
+                continue;
+            };
             self.end_lifetimes(now, host);
             let slot = &self.slots[host.0 as usize];
             let policy = &self.settings.policies[usize::from(slot.policy.0)];
             let standing = slot.standing(now, policy);
-            let Some(lane) = standing.lane.filter(|_| standing.at <= now) else {
+            // Who becomes ready under a group stands in its line first: others may have waited there for longer.
+            let in_turn = slot.in_line == group.is_some() && slot.group.some().is_some() == slot.in_line;
+            let Some(lane) = standing.lane.filter(|_| standing.at <= now && in_turn) else {
                 self.place(now, host, &standing);
                 continue;
             };
             let cost = cost_of(policy, usize::from(lane.0));
+            if let Some(id) = group
+                && self.groups.get(id).is_some_and(|group| group.ready_at(now, cost).0 > now)
+            {
+                self.replan_group(now, id);
+                continue;
+            }
             if let Some(global) = &mut self.global {
                 let ready = global.ready_at(now, cost);
                 if ready > now {
@@ -173,10 +206,9 @@ impl Controller {
             return Mono::NEVER;
         }
         let slots = &self.slots;
-        match self.queue.peek(|host| ticket_of(slots, host)) {
-            Some((at, _)) => at.max(self.global_until),
-            None => Mono::NEVER,
-        }
+        let alone = self.queue.peek(|host| ticket_of(slots, host)).map(|one| one.0);
+        let group = self.groups.first().map(|one| one.0);
+        alone.into_iter().chain(group).min().map_or(Mono::NEVER, |at| at.max(self.global_until))
     }
 
     /// Takes the tokens of one request from every layer. All were seen ready at `now`.
@@ -187,16 +219,26 @@ impl Controller {
         let slot = &mut self.slots[host.0 as usize];
         let policy = &self.settings.policies[usize::from(slot.policy.0)];
         let Some(hot) = &mut slot.hot else { return None };
+        let id = slot.group;
+        let resumed = (self.resumed_hosts.0 > host.0 as usize).then_some(self.resumed_hosts.1);
+        let mut group = self.groups.get_mut(id).map(|group| group.heat(now, resumed, &self.settings));
         let endpoint = usize::from(lane.0).checked_sub(1);
         let taken = hot.layer.bucket.take(now, cost);
         let endpoint_taken = match endpoint.and_then(|endpoint| hot.endpoints.get_mut(endpoint)) {
             Some(layer) => layer.bucket.take(now, cost),
             None => true,
         };
-        if !(taken && endpoint_taken) {
+        let group_taken = group.as_mut().is_none_or(|group| group.layer.bucket.take(now, cost));
+        if !(taken && endpoint_taken && group_taken) {
             // Readiness and taking agree, so this does not happen; if it did, no token may be lost.
             if taken {
                 hot.layer.bucket.give_back(now, cost);
+            }
+            if let Some(layer) = endpoint.and_then(|one| hot.endpoints.get_mut(one)).filter(|_| endpoint_taken) {
+                layer.bucket.give_back(now, cost);
+            }
+            if let Some(group) = group.filter(|_| group_taken) {
+                group.layer.bucket.give_back(now, cost);
             }
             self.replan(now, host);
             return None;
@@ -204,27 +246,40 @@ impl Controller {
         if let Some(global) = &mut self.global {
             global.take(now, cost);
         }
-        let probe = hot.holding.on_send(now);
+        let group_probe = group.as_mut().is_some_and(|group| group.on_send(now, hot, &self.settings));
+        let probe = hot.holding.on_send(now) || group_probe;
         let cold = hot.is_cold(&self.settings);
         let bounds = hot.bounds(now, policy, &self.settings);
-        hot.layer.adaptive.on_send(now, &bounds);
+        if group.is_none() {
+            hot.layer.adaptive.on_send(now, &bounds);
+        }
         if let Some(layer) = endpoint.and_then(|endpoint| hot.endpoints.get_mut(endpoint)) {
             layer.adaptive.on_send(now, &Bounds { original: layer.original, ..bounds });
             let target = layer.adaptive.target(now);
             layer.bucket.set_target(now, target);
         }
+        if let Some(paces) = &mut hot.paces {
+            paces.on_send(now, lane);
+        }
         hot.in_flight += 1;
         hot.sent += 1;
+        let first_sent = hot.sent == 1;
         hot.turn = lane.0.wrapping_add(1);
         hot.first_sent.get_or_insert(now);
         // A cold start may be over, and time moves a rate that probes.
         hot.retarget(now, policy, &self.settings);
         // The next request of this host queues up behind all that are due.
-        self.queue.remove(&mut slot.ticket);
-        let target = hot.layer.bucket.target();
-        let tokens = hot.layer.bucket.tokens(now);
+        let binding = group.as_ref().map(|group| &group.layer.bucket);
+        let binding = binding.filter(|shared| shared.target().rate < hot.layer.bucket.target().rate);
+        let bucket = binding.unwrap_or(&hot.layer.bucket);
+        let (target, tokens) = (bucket.target(), bucket.tokens(now));
         let (original, adaptive) = (hot.layer.original, hot.adaptive(now, &self.settings));
         self.in_flight += 1;
+        self.unqueue(host);
+        self.save_group_later(id);
+        if first_sent {
+            self.tell_joined(now, host);
+        }
         if first {
             self.decide(
                 now,
@@ -264,6 +319,9 @@ impl Controller {
         hot.in_flight = hot.in_flight.saturating_sub(1);
         hot.sent = hot.sent.saturating_sub(1);
         hot.holding.on_cancel(grant.at);
+        if let Some(group) = self.groups.get_mut(slot.group).and_then(|group| group.hot.as_deref_mut()) {
+            group.cancel(now, grant.at, cost, &self.settings);
+        }
         // Later the bucket may have been full and emptied meanwhile, and the token would count twice: it lapses.
         if now == grant.at {
             hot.layer.bucket.give_back(now, cost);
@@ -285,13 +343,21 @@ impl Controller {
 
     /// The headers of an answer that is about to be reported told of the server's limit. `refused`: that answer is a
     /// refusal.
-    pub fn hint(&mut self, now: Mono, host: HostId, hint: &Hint, refused: bool) {
-        let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
-        hot.exhausted = refused && hint.exhausted() && hot.pace.trusted(now);
+    pub fn hint(&mut self, now: Mono, host: HostId, lane: Lane, hint: &Hint, refused: bool) {
+        let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
+        let Some(hot) = &mut slot.hot else { return };
+        let group = self.groups.get_mut(slot.group).and_then(|group| group.hot.as_deref_mut());
+        let (pace, in_flight) = match group {
+            // A bucket that the server names is the endpoint's; how many of what is in flight go there is not known.
+            _ if lane.0 > 0 && hint.bucket != 0 => (hot.paces.get_or_insert_default().of(lane, hint.bucket), 1),
+            Some(group) => (&mut group.pace, group.in_flight),
+            None => (&mut hot.pace, hot.in_flight),
+        };
+        hot.exhausted = refused && hint.exhausted() && pace.trusted(now);
         if hot.exhausted {
-            hot.pace.missed(now);
+            pace.missed(now);
         }
-        hot.pace.hear(now, hint, hot.in_flight.saturating_sub(1));
+        pace.hear(now, hint, in_flight.saturating_sub(1));
     }
 
     /// A wire request ended.
@@ -305,17 +371,33 @@ impl Controller {
         if let Some(delay) = &mut hot.crawl_delay {
             delay.gap_until = now.after(delay.obeyed);
         }
-        let pause = hot.adapted(answer.lane).adaptive.pause(answer.sent);
-        let ruling = hot.holding.on_answer(now, answer, pause, &self.settings.backoff, self.jitter.as_mut());
+        let id = slot.group;
+        let mut group = self.groups.get_mut(id).and_then(|group| group.hot.as_deref_mut());
+        if let Some(group) = &mut group {
+            group.in_flight = group.in_flight.saturating_sub(1);
+        }
+        let shared = group.is_some();
+        let pause = match &group {
+            Some(group) if answer.lane.0 == 0 => group.layer.adaptive.pause(answer.sent),
+            _ => hot.adapted(answer.lane).adaptive.pause(answer.sent),
+        };
+        let waits = if shared { Waits::Elsewhere } else { Waits::Here };
+        let terms = Terms { pause, exhausted: hot.exhausted, waits, policy: &self.settings.backoff };
+        let was_blocked = hot.holding.blocked();
+        let ruling = hot.holding.on_answer(now, answer, &terms, self.jitter.as_mut());
         let outcome = ruling.outcome;
+        let group_ruling = group
+            .as_mut()
+            .map(|group| group.on_member(now, answer, outcome, was_blocked, &terms, self.jitter.as_mut()));
         hot.last_outcome = Some(outcome);
         hot.histogram.record(now, code_of(answer, outcome));
         if matches!(answer.verdict, Verdict::Status(_)) {
             hot.latency.record(answer.latency);
         }
-        let signal = signal_of(outcome);
+        let signal = outcome.signal();
         if matches!(signal, Signal::Throttle | Signal::Refused) {
             hot.refusals.record(now);
+            group.iter_mut().for_each(|group| group.refusals.record(now));
         }
         hot.given_up &= signal != Signal::Success;
         if signal == Signal::Success && answer.kind != RequestKind::Robots {
@@ -325,22 +407,32 @@ impl Controller {
         // A window that is used up, as its headers say, tells nothing new of the limit.
         let told = std::mem::take(&mut hot.exhausted) && signal == Signal::Throttle;
         let signal = if told { Signal::Neutral } else { signal };
-        let observation = Observation { signal, sent: answer.sent, probe: ruling.probe, latency };
+        let probe = ruling.probe || group_ruling.is_some_and(|ruling| ruling.probe);
+        let observation = Observation { signal, sent: answer.sent, probe, latency };
         let host_bounds = hot.bounds(now, policy, &self.settings);
-        let layer = hot.adapted(answer.lane);
-        let bounds = Bounds { original: layer.original, ..host_bounds };
-        let shift = layer.adaptive.on_outcome(now, &bounds, &observation);
-        let mut helped = None;
+        let mut shift = None;
         if answer.lane.0 > 0 {
+            let layer = hot.adapted(answer.lane);
+            shift = layer.adaptive.on_outcome(now, &Bounds { original: layer.original, ..host_bounds }, &observation);
             if let Some(shift) = shift {
                 layer.bucket.set_target(now, shift.after);
             }
-            if signal == Signal::Success {
-                // The host was cut by others' answers; every success helps it back.
-                helped = hot.layer.adaptive.on_outcome(now, &host_bounds, &observation);
-            }
         }
-        if let Some(shift) = shift {
+        // An endpoint's refusals are its own; its successes help back the host that others' answers cut.
+        let hears = answer.lane.0 == 0 || signal == Signal::Success;
+        let (mut helped, mut group_shift) = (None, None);
+        match &mut group {
+            // What the server bears is learned by the group alone: a member's share says nothing about it.
+            Some(group) => {
+                let bounds = group.bounds(now, hot, &self.settings);
+                group_shift = hears.then(|| group.layer.adaptive.on_outcome(now, &bounds, &observation)).flatten();
+                group.retarget(now, &self.settings);
+            }
+            None if answer.lane.0 == 0 => shift = hot.layer.adaptive.on_outcome(now, &host_bounds, &observation),
+            None if hears => helped = hot.layer.adaptive.on_outcome(now, &host_bounds, &observation),
+            None => {}
+        }
+        if let Some(shift) = shift.or(group_shift) {
             let trend = if shift.after.rate > shift.before.rate { Trend::Up } else { Trend::Down };
             hot.moved = Some((now, trend));
         }
@@ -349,83 +441,23 @@ impl Controller {
         let give_up = matches!(signal, Signal::Throttle | Signal::Refused)
             && hot.holding.refusing_since().is_some_and(|since| now.since(since) >= self.settings.give_up_after);
         hot.given_up |= give_up;
+        let fresh = ruling.fresh || group_ruling.is_some_and(|ruling| ruling.fresh);
         self.tell_hold(now, answer, &ruling);
         self.tell_shift(now, answer, outcome, answer.lane, shift);
         self.tell_shift(now, answer, outcome, Lane(0), helped);
+        if let Some(ruling) = group_ruling {
+            self.tell_group(now, answer, outcome, &ruling, group_shift);
+            self.save_group_later(id);
+            if ruling.held.is_some() || ruling.opened {
+                self.replan_members(now, id);
+            }
+        }
+        if fresh && outcome == Outcome::Throttled && !probe {
+            self.note_episode(now, answer.host);
+        }
         self.save_later(answer.host);
         self.replan(now, answer.host);
         Judgement { outcome, give_up }
-    }
-
-    /// At most `most` hosts whose view changed since they were last taken; the others stay for the next call.
-    pub fn take_changed(&mut self, most: usize) -> Vec<HostId> {
-        let rest = self.changed.split_off(most.min(self.changed.len()));
-        let taken = std::mem::replace(&mut self.changed, rest);
-        for host in &taken {
-            self.slots[host.0 as usize].dirty = false;
-        }
-        taken
-    }
-
-    /// Whether [`Self::take_changed`] has any.
-    pub fn has_changed(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
-    /// Decisions since the last call, oldest first.
-    pub fn take_decisions(&mut self) -> Vec<Decision> {
-        std::mem::take(&mut self.decisions)
-    }
-
-    /// Wire requests that one host may see; 0 = no limit.
-    pub fn max_requests(&self, host: HostId) -> u64 {
-        self.slots.get(host.0 as usize).map_or(0, |_| self.policy_of(host).max_requests)
-    }
-
-    /// Whether a host was given up.
-    pub fn is_given_up(&self, host: HostId) -> bool {
-        let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
-        hot.is_some_and(|hot| hot.given_up)
-    }
-
-    /// A share of jitter in `[0, 1)`.
-    pub fn unit(&mut self) -> f64 {
-        self.jitter.unit()
-    }
-
-    /// A jitter as the backoff adds it.
-    pub fn spread(&mut self) -> Duration {
-        self.settings.backoff.jitter.mul_f64(self.jitter.unit().clamp(0.0, 1.0))
-    }
-
-    /// Whether the global bucket has nothing for anybody now.
-    pub(super) fn is_globally_limited(&self, now: Mono) -> bool {
-        self.global_until > now
-    }
-
-    /// Requests in flight, all hosts.
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight
-    }
-
-    /// Requests in flight at most, all hosts.
-    pub fn concurrency(&self) -> u32 {
-        self.settings.concurrency
-    }
-
-    /// Sets [`Controller::concurrency`]; what is in flight beyond it ends as it would.
-    pub fn set_concurrency(&mut self, concurrency: u32) {
-        self.settings.concurrency = concurrency;
-    }
-
-    /// Whether the operator halted everything.
-    pub fn is_halted(&self) -> bool {
-        self.halted
-    }
-
-    /// URLs queued for a host, those that wait for a retry included.
-    pub fn queued(&self, host: HostId) -> u64 {
-        self.slots.get(host.0 as usize).map_or(0, |slot| slot.lanes.queued())
     }
 
     /// The state of a host, made if it has none yet.
@@ -460,7 +492,7 @@ impl Controller {
         after: Value,
         why: impl Into<String>,
     ) {
-        self.decisions.push(Decision { at, who, host, what, before, after, why: why.into() });
+        self.decisions.push(Decision { at, who, host, what, before, after, why: why.into(), with: None });
     }
 
     /// Sets the bucket to what is effective, and the host to its place in the queue.
@@ -485,7 +517,19 @@ impl Controller {
         let slot = &mut self.slots[host.0 as usize];
         let lapse = slot.hot.as_ref().map_or(Mono::NEVER, |hot| hot.lapse_at());
         let at = standing.at.min(lapse);
-        if at == Mono::NEVER {
+        let group = slot.group;
+        let lines_up = group.some().is_some() && standing.lane.is_some() && standing.at <= now;
+        if lines_up != slot.in_line {
+            self.unqueue(host);
+        }
+        let slot = &mut self.slots[host.0 as usize];
+        if lines_up {
+            // In the line only the turn counts; lifetimes that end meanwhile are ended when it comes, or by a sweep.
+            if let Some(group) = self.groups.get_mut(group).filter(|_| !slot.in_line) {
+                group.line.put(&mut self.tickets, &mut slot.ticket, host, now);
+                slot.in_line = true;
+            }
+        } else if at == Mono::NEVER {
             self.queue.remove(&mut slot.ticket);
             slot.wake_at = Mono::NEVER;
         } else {
@@ -493,11 +537,14 @@ impl Controller {
             let at = at.max(now);
             let keeps_place = slot.wake_at == at || (slot.wake_at <= now && at <= now);
             if !(slot.ticket.is_queued() && keeps_place) {
-                self.queue.put(&mut slot.ticket, host, at);
+                self.queue.put(&mut self.tickets, &mut slot.ticket, host, at);
                 slot.wake_at = at;
             }
         }
-        let state = slot.state_of(standing, now);
+        self.replan_group(now, group);
+        let whole = self.whole_standing(now, host, *standing);
+        let slot = &mut self.slots[host.0 as usize];
+        let state = slot.state_of(&whole, now, self.groups.get(group));
         if state != slot.state {
             self.counts.by_state[slot.state as usize] -= 1;
             self.counts.by_state[state as usize] += 1;
@@ -510,8 +557,9 @@ impl Controller {
         self.touch(host);
     }
 
-    pub(super) fn touch(&mut self, host: HostId) {
-        let slot = &mut self.slots[host.0 as usize];
+    /// The view of a host is to be taken anew.
+    pub(crate) fn touch(&mut self, host: HostId) {
+        let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
         if !slot.dirty {
             slot.dirty = true;
             self.changed.push(host);
@@ -533,27 +581,5 @@ fn code_of(answer: &Answer, outcome: Outcome) -> Code {
     match answer.verdict {
         Verdict::Status(status) => Code::Status(status),
         Verdict::Failed(_) => Code::Failure(FailureCode::of(outcome)),
-    }
-}
-
-fn signal_of(outcome: Outcome) -> Signal {
-    match outcome {
-        Outcome::Ok | Outcome::NotModified => Signal::Success,
-        Outcome::Throttled => Signal::Throttle,
-        Outcome::Refused => Signal::Refused,
-        Outcome::ServerError => Signal::ServerError,
-        Outcome::Redirect
-        | Outcome::ClientError
-        | Outcome::Decode
-        | Outcome::TooLarge
-        | Outcome::LimitExceeded
-        | Outcome::RedirectNotFollowed => Signal::Answered,
-        Outcome::Timeout | Outcome::ConnectionReset | Outcome::Incomplete => Signal::Silent,
-        Outcome::Connect
-        | Outcome::Tls
-        | Outcome::Dns
-        | Outcome::AddressRefused
-        | Outcome::RobotsDenied
-        | Outcome::Local => Signal::Neutral,
     }
 }

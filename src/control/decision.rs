@@ -50,6 +50,16 @@ pub enum What {
     EndpointCapacity,
     /// A hold began or was lengthened; before and after: seconds from now.
     Hold,
+    /// A host shares a bucket with others from now on; before and after: the group.
+    Group,
+    /// The adaptive rate of a host's group changed.
+    GroupRate,
+    /// The adaptive capacity of a host's group changed.
+    GroupCapacity,
+    /// A hold of a host's group began or was lengthened.
+    GroupHold,
+    /// A hold of a host's group ran out and the probe's answer opened it.
+    GroupOpen,
     /// A hold ended by the operator's wake.
     Wake,
     /// A hold ran out and the probe's answer opened the host.
@@ -158,4 +168,6 @@ pub struct Decision {
     pub after: Value,
     /// Why, in words.
     pub why: String,
+    /// The other host that the reason is about; whoever knows names adds its name.
+    pub with: Option<HostId>,
 }

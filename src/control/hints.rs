@@ -34,6 +34,8 @@ pub struct Hint {
     pub reset: f64,
     /// Requests per second that a stated policy allows at most.
     pub policy: Option<f64>,
+    /// The vendor's id of the bucket that was asked, hashed; 0 = it names none.
+    pub bucket: u64,
 }
 
 impl Hint {
@@ -73,6 +75,7 @@ struct Found {
     reset_after: Option<f64>,
     policy: Option<f64>,
     shopify: Option<(f64, f64)>,
+    bucket: u64,
     cached: bool,
 }
 
@@ -87,17 +90,18 @@ impl Found {
                 self.policy = least(self.policy, policies(value));
             }
             "ratelimit-remaining" | "x-ratelimit-remaining" | "x-rate-limit-remaining" => {
-                self.remaining = least(self.remaining, number(value));
+                self.remaining = least(self.remaining, quantity(value));
             }
             "ratelimit-reset" | "x-ratelimit-reset" | "x-rate-limit-reset" => {
                 self.reset = most(self.reset, number(value).map(|reset| distance(reset, now)));
             }
             "x-ratelimit-reset-after" | "x-rate-limit-reset-after" => {
-                self.reset_after = most(self.reset_after, number(value));
+                self.reset_after = most(self.reset_after, quantity(value));
             }
+            "x-ratelimit-bucket" | "x-rate-limit-bucket" if !value.is_empty() => self.bucket = id_of(value),
             "x-shopify-shop-api-call-limit" => {
                 if let Some((used, limit)) = value.split_once('/')
-                    && let (Some(used), Some(limit)) = (number(used.trim()), number(limit.trim()))
+                    && let (Some(used), Some(limit)) = (quantity(used.trim()), quantity(limit.trim()))
                 {
                     self.shopify = Some(((limit - used).max(0.0), used / SHOPIFY_LEAK));
                 }
@@ -112,8 +116,19 @@ impl Found {
         }
         let apart = self.remaining.zip(self.reset_after.or(self.reset));
         let (remaining, reset) = self.draft.or(apart).or(self.shopify)?;
-        (reset > 0.0 && reset <= RESET_MAX).then_some(Hint { remaining, reset, policy: self.policy })
+        (reset > 0.0 && reset <= RESET_MAX).then_some(Hint {
+            remaining,
+            reset,
+            policy: self.policy,
+            bucket: self.bucket,
+        })
     }
+}
+
+/// An id in so many bits (FNV-1a), never 0: it is only compared.
+fn id_of(text: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix).max(1)
 }
 
 /// A number as headers have it: integer or decimal, not negative, at most 1e9 (or an epoch).
@@ -122,6 +137,11 @@ fn number(text: &str) -> Option<f64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let value: f64 = plain.then(|| text.parse().ok())??;
     (value.is_finite() && value <= 1e13).then_some(value)
+}
+
+/// A number that is no epoch: more than 1e9 of anything is none.
+fn quantity(text: &str) -> Option<f64> {
+    number(text).filter(|value| *value <= EPOCH)
 }
 
 /// A reset as seconds from now: epochs, in seconds or milliseconds, are told by their size.
@@ -137,7 +157,7 @@ fn distance(reset: f64, now: f64) -> f64 {
 fn parameter(item: &str, key: &str) -> Option<f64> {
     item.split(';').map(str::trim).find_map(|part| {
         let (name, value) = part.split_once('=')?;
-        name.trim().eq_ignore_ascii_case(key).then(|| number(value.trim()))?
+        name.trim().eq_ignore_ascii_case(key).then(|| quantity(value.trim()))?
     })
 }
 
@@ -159,7 +179,7 @@ fn policies(value: &str) -> Option<f64> {
         if other_unit || item.contains("concurrent") {
             return lowest;
         }
-        let quota = parameter(item, "q").or_else(|| number(item.split(';').next().unwrap_or_default().trim()));
+        let quota = parameter(item, "q").or_else(|| quantity(item.split(';').next().unwrap_or_default().trim()));
         let rate = quota.zip(parameter(item, "w")).filter(|(_, window)| *window > 0.0).map(|(q, w)| q / w);
         least(lowest, rate)
     })
@@ -215,6 +235,16 @@ impl Pace {
         }
     }
 
+    /// What another pace allows bounds this one, too.
+    pub(super) fn join(&mut self, other: &Self) {
+        if other.rate > 0.0 && (self.rate <= 0.0 || other.rate < self.rate) {
+            self.rate = other.rate;
+        }
+        self.valid_until = self.valid_until.max(other.valid_until);
+        self.not_before = self.not_before.max(other.not_before);
+        self.distrusted_until = self.distrusted_until.max(other.distrusted_until);
+    }
+
     /// A refusal that says that the window is used up, although hints were obeyed. Too many, and they are not believed.
     pub(super) fn missed(&mut self, now: Mono) {
         if now.since(self.missed_since) > WATCH {
@@ -251,6 +281,9 @@ impl Pace {
 }
 
 #[cfg(test)]
+mod rules;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
@@ -266,12 +299,12 @@ mod tests {
     }
 
     fn hint(remaining: f64, reset: f64) -> Option<Hint> {
-        Some(Hint { remaining, reset, policy: None })
+        Some(Hint { remaining, reset, policy: None, bucket: 0 })
     }
 
     #[test]
     fn each_vendor_is_read_as_it_writes() {
-        let policy = |remaining, reset, policy| Some(Hint { remaining, reset, policy: Some(policy) });
+        let policy = |remaining, reset, policy| Some(Hint { remaining, reset, policy: Some(policy), bucket: 0 });
         let table: &[Row] = &[
             (
                 "IETF draft",
@@ -323,7 +356,7 @@ mod tests {
                     ("X-RateLimit-Reset-After", "1.470"),
                     ("X-RateLimit-Bucket", "abcd"),
                 ],
-                hint(1.0, 1.47),
+                hint(1.0, 1.47).map(|one| Hint { bucket: id_of("abcd"), ..one }),
             ),
             ("Shopify", &[("X-Shopify-Shop-Api-Call-Limit", "32/40"), ("Retry-After", "2.0")], hint(8.0, 16.0)),
             (
@@ -349,12 +382,12 @@ mod tests {
     fn a_pace_spreads_what_is_left_and_waits_when_nothing_is() {
         let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(100.0));
         assert_eq!(pace.rate(now), f64::INFINITY);
-        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None }, 4);
+        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None, bucket: 0 }, 4);
         assert!((pace.rate(now) - 25.5 / 60.0).abs() < 1e-9);
         assert_eq!(pace.rate(now.after_secs(62.0)), f64::INFINITY, "it has run out");
-        pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0) }, 0);
+        pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0);
         assert_eq!(pace.rate(now), 1.0, "never above the policy");
-        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None }, 0);
+        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0);
         assert!(pace.not_before() >= now.after_secs(30.1));
     }
 
@@ -366,7 +399,7 @@ mod tests {
             pace.missed(now);
         }
         assert!(!pace.trusted(now));
-        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None }, 0);
+        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None, bucket: 0 }, 0);
         assert_eq!(pace.rate(now), f64::INFINITY);
         assert!(pace.trusted(now.after_secs(3_601.0)));
     }

@@ -32,8 +32,10 @@ pub(super) enum Change {
     Woken {
         /// Which host.
         host: HostId,
-        /// The hold as it was.
-        hold: Hold,
+        /// The hold as it was, if it had one.
+        hold: Option<Hold>,
+        /// That of the group that it was in.
+        group: Option<Hold>,
     },
     /// The halt of the whole crawl; the value after the act.
     Halted(bool),
@@ -145,8 +147,17 @@ struct SavedAct {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SavedChange {
-    Settings { host: u32, before: SavedOperator, after: SavedOperator },
-    Woken { host: u32, hold: Hold },
+    Settings {
+        host: u32,
+        before: SavedOperator,
+        after: SavedOperator,
+    },
+    Woken {
+        host: u32,
+        hold: Option<Hold>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<Hold>,
+    },
     Halted(bool),
 }
 
@@ -156,7 +167,7 @@ impl From<&Act> for SavedAct {
             Change::Settings { host, before, after } => {
                 SavedChange::Settings { host: host.0, before: before.into(), after: after.into() }
             }
-            Change::Woken { host, hold } => SavedChange::Woken { host: host.0, hold },
+            Change::Woken { host, hold, group } => SavedChange::Woken { host: host.0, hold, group },
             Change::Halted(halted) => SavedChange::Halted(halted),
         };
         Self { name: act.name.clone(), changes: act.changes.iter().map(saved).collect() }
@@ -169,7 +180,7 @@ impl From<SavedAct> for Act {
             SavedChange::Settings { host, before, after } => {
                 Change::Settings { host: HostId(host), before: before.into(), after: after.into() }
             }
-            SavedChange::Woken { host, hold } => Change::Woken { host: HostId(host), hold },
+            SavedChange::Woken { host, hold, group } => Change::Woken { host: HostId(host), hold, group },
             SavedChange::Halted(halted) => Change::Halted(halted),
         };
         Self { name: act.name, changes: act.changes.into_iter().map(taken).collect() }

@@ -48,13 +48,36 @@ pub(super) struct Ruling {
     pub(super) outcome: Outcome,
     /// Whether it was the probe.
     pub(super) probe: bool,
+    /// A new incident began with it, or the probe found that the old one lasts.
+    pub(super) fresh: bool,
     /// The hold before and the new one, where one began or grew.
     pub(super) held: Option<(Option<Hold>, Hold)>,
     /// The probe opened the host.
     pub(super) opened: bool,
 }
 
-/// State of the holds of one host.
+/// Where throttles, and what servers ask to wait, are waited out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Waits {
+    /// In this very hold.
+    Here,
+    /// In that of the group: here counts only what is the host's own, such as connection trouble.
+    Elsewhere,
+}
+
+/// What an answer is judged by.
+pub(super) struct Terms<'a> {
+    /// The wait that the rate's controller wants after a throttle, if it is to decide that.
+    pub(super) pause: Option<Wait>,
+    /// The answer's headers say that its window is used up.
+    pub(super) exhausted: bool,
+    /// Where it is waited out.
+    pub(super) waits: Waits,
+    /// Our own backoff.
+    pub(super) policy: &'a BackoffPolicy,
+}
+
+/// State of the holds of one host, or of a group of them.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Holding {
@@ -165,6 +188,13 @@ impl Holding {
         self.raise(now, until, HoldReason::RobotsUnreachable, true)
     }
 
+    /// The hold is over and nothing has to be probed: somebody else has taken it over.
+    pub(super) fn hand_over(&mut self) {
+        self.hold = None;
+        self.probe = None;
+        self.blocked = false;
+    }
+
     /// The operator's wake: the hold runs out now; its probe goes first.
     pub(super) fn wake(&mut self, now: Mono) -> Option<Hold> {
         let hold = self.hold.filter(|hold| hold.until > now)?;
@@ -181,29 +211,67 @@ impl Holding {
         restored
     }
 
-    /// What `answer` means, given this host's past. `pause`: the wait that the rate's controller wants after a
-    /// throttle, if it is to decide that.
+    /// What `answer` means, given this host's past.
     pub(super) fn on_answer(
         &mut self,
         now: Mono,
         answer: &Answer,
-        pause: Option<Wait>,
-        policy: &BackoffPolicy,
+        terms: &Terms<'_>,
         jitter: &mut dyn Jitter,
     ) -> Ruling {
-        self.patience = pause.and_then(|pause| pause.patience);
-        let pause = pause.map(|pause| pause.secs);
         let probe = self.probe == Some(answer.sent);
+        let news = self.is_news(answer.sent);
+        let outcome = self.classify(answer, terms, probe, news);
+        self.count(outcome, now, answer.verdict);
+        self.rule(now, answer, outcome, terms, jitter)
+    }
+
+    /// The same for a group of hosts, of whose members one has judged `answer` to be `outcome`.
+    pub(super) fn on_member(
+        &mut self,
+        now: Mono,
+        answer: &Answer,
+        outcome: Outcome,
+        terms: &Terms<'_>,
+        jitter: &mut dyn Jitter,
+    ) -> Ruling {
+        self.count(outcome, now, answer.verdict);
+        self.rule(now, answer, outcome, terms, jitter)
+    }
+
+    /// Whether the request sent at `sent` is the probe that is out.
+    pub(super) fn is_probe(&self, sent: Mono) -> bool {
+        self.probe == Some(sent)
+    }
+
+    /// Whether an answer to a request sent at `sent` tells something new: one to a request from before the hold tells
+    /// of the incident that the hold is about.
+    fn is_news(&self, sent: Mono) -> bool {
+        self.probe == Some(sent) || self.hold.is_none_or(|hold| sent > hold.since)
+    }
+
+    /// What `outcome` does to the hold.
+    fn rule(
+        &mut self,
+        now: Mono,
+        answer: &Answer,
+        outcome: Outcome,
+        terms: &Terms<'_>,
+        jitter: &mut dyn Jitter,
+    ) -> Ruling {
+        let policy = terms.policy;
+        self.patience = terms.pause.and_then(|pause| pause.patience);
+        let pause = terms.pause.map(|pause| pause.secs);
+        let probe = self.probe == Some(answer.sent);
+        let news = self.is_news(answer.sent);
         if probe {
             self.probe = None;
         }
-        // An answer to a request from before the hold tells of the incident that the hold is about.
-        let news = probe || self.hold.is_none_or(|hold| answer.sent > hold.since);
-        let outcome = self.classify(answer, probe, news);
-        self.count(outcome, now, answer);
         let before = self.hold;
-        let asked = answer.retry_after;
-        let own = self.own_wait(outcome, pause, policy).filter(|_| news && !answer.unprocessed);
+        // What the group waits out is not the host's own.
+        let elsewhere = |outcome| terms.waits == Waits::Elsewhere && outcome == Outcome::Throttled;
+        let asked = answer.retry_after.filter(|_| terms.waits == Waits::Here);
+        let own = self.own_wait(outcome, pause, policy).filter(|_| news && !answer.unprocessed && !elsewhere(outcome));
         if own.is_some() {
             self.deepen(outcome);
         }
@@ -232,7 +300,21 @@ impl Holding {
             (before, Some(after)) if before.is_none_or(|before| before.until < after.until) => Some((before, after)),
             _ => None,
         };
-        Ruling { outcome, probe, held, opened: opened && self.hold.is_none() }
+        Ruling { outcome, probe, fresh: own.is_some(), held, opened: opened && self.hold.is_none() }
+    }
+
+    /// A hold that another holding had comes on top of this one: it lasts as long, for the same reason. Tells the hold
+    /// before and the new one if that changed anything.
+    pub(super) fn take_over(&mut self, now: Mono, other: &Self) -> Option<(Option<Hold>, Hold)> {
+        let hold = other.hold.filter(|hold| hold.until > now)?;
+        self.throttles = self.throttles.max(other.throttles);
+        self.blocked |= other.blocked;
+        self.raise(now, hold.until, hold.reason, false)
+    }
+
+    /// Whether the hold in force is one that a whole group waits out: a throttle's, or what a server asked for.
+    pub(super) fn is_shared(&self) -> bool {
+        self.hold.is_some_and(|hold| matches!(hold.reason, HoldReason::Throttled | HoldReason::RetryAfter { .. }))
     }
 
     /// The head of the response to the request sent at `sent` asks for a wait: the host waits from `now` on. What
@@ -245,18 +327,20 @@ impl Holding {
         policy: &BackoffPolicy,
         jitter: &mut dyn Jitter,
     ) -> Option<(Option<Hold>, Hold)> {
-        let news = self.probe == Some(sent) || self.hold.is_none_or(|hold| sent > hold.since);
+        let news = self.is_news(sent);
         let (granted, reason) = server_asked(asked, policy);
         let spread = policy.jitter.mul_f64(jitter.unit().clamp(0.0, 1.0));
         self.raise(now, now.after(granted).after(spread), reason, news)
     }
 
-    fn classify(&mut self, answer: &Answer, probe: bool, news: bool) -> Outcome {
+    fn classify(&mut self, answer: &Answer, terms: &Terms<'_>, probe: bool, news: bool) -> Outcome {
         let status = match answer.verdict {
             Verdict::Failed(outcome) => return outcome,
             Verdict::Status(status) => status,
         };
         match status {
+            // Some say so with 403: the window is used up, or there is a wait (a limit on bursts).
+            403 if terms.exhausted || answer.retry_after.is_some() => Outcome::Throttled,
             401 | 403 => {
                 if news {
                     self.run = self.run.saturating_add(1);
@@ -278,8 +362,8 @@ impl Holding {
     }
 
     /// Keeps the runs: of refusals, of trouble, of calm.
-    fn count(&mut self, outcome: Outcome, now: Mono, answer: &Answer) {
-        let Verdict::Status(status) = answer.verdict else { return };
+    fn count(&mut self, outcome: Outcome, now: Mono, verdict: Verdict) {
+        let Verdict::Status(status) = verdict else { return };
         self.troubles = 0;
         match outcome {
             Outcome::Throttled | Outcome::Refused => {

@@ -9,9 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::adaptive::{Adaptive, Bounds, RateController};
 use super::bucket::Bucket;
+use super::group::{Group, GroupId};
 use super::hints::Pace;
 use super::hold::{Gate, Holding};
 use super::latency::Latency;
+use super::paces::Paces;
+use super::shared::Suspicion;
 use super::wake_queue::Ticket;
 use super::window::{Histogram, RecentCount};
 use super::{
@@ -45,9 +48,18 @@ impl LaneQueue {
     /// Nothing queued.
     pub const EMPTY: Self = Self { ready: 0, delayed: 0, due: Mono::NEVER, stored: 0 };
 
+    /// URLs in it, those that wait for something included.
+    pub(super) fn all(self) -> u64 {
+        u64::from(self.ready) + u64::from(self.delayed) + u64::from(self.stored)
+    }
+
     /// When there is something to send.
-    fn available_at(self) -> Mono {
+    pub(super) fn available_at(self) -> Mono {
         if self.ready > 0 { Mono::ZERO } else { self.due }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        (self.ready, self.delayed, self.stored) == (0, 0, 0)
     }
 }
 
@@ -74,10 +86,7 @@ impl Lanes {
     }
 
     pub(super) fn queued(&self) -> u64 {
-        self.as_slice()
-            .iter()
-            .map(|queue| u64::from(queue.ready) + u64::from(queue.delayed) + u64::from(queue.stored))
-            .sum()
+        self.as_slice().iter().map(|queue| queue.all()).sum()
     }
 }
 
@@ -89,6 +98,14 @@ pub(super) struct Slot {
     pub(super) ticket: Ticket,
     pub(super) wake_at: Mono,
     pub(super) policy: PolicyId,
+    /// Whose bucket it shares; [`GroupId::NONE`] = nobody's.
+    pub(super) group: GroupId,
+    /// Its place among the members of its group.
+    pub(super) seat: u32,
+    /// Its ticket is for the line of its group, not for the wake queue.
+    pub(super) in_line: bool,
+    /// Nobody knows yet which group it belongs to: it waits for that.
+    pub(super) placing: bool,
     pub(super) state: HostState,
     pub(super) dirty: bool,
     /// What would be saved of it has changed since it was taken to be saved.
@@ -117,7 +134,7 @@ impl Layer {
 
     /// The policy changed from `before` to `after`, and this layer's original to `original`. Nothing is granted:
     /// a new shape begins empty, and the target is set by whoever knows what is effective.
-    fn reconfigure(&mut self, now: Mono, before: &Policy, after: &Policy, original: Original) {
+    pub(super) fn reconfigure(&mut self, now: Mono, before: &Policy, after: &Policy, original: Original) {
         if after.kind == before.kind {
             self.adaptive.rebase(self.original, original);
         } else {
@@ -149,6 +166,8 @@ pub(super) struct Hot {
     pub(super) crawl_delay: Option<CrawlDelay>,
     /// What the server's headers say of its limit.
     pub(super) pace: Pace,
+    /// The same for endpoints behind which it names buckets; few servers do.
+    pub(super) paces: Option<Box<Paces>>,
     /// The answer being reported says that its window is used up.
     pub(super) exhausted: bool,
     /// robots.txt is being asked for: nothing else goes.
@@ -169,6 +188,8 @@ pub(super) struct Hot {
     pub(super) free_since: Mono,
     pub(super) moved: Option<(Mono, Trend)>,
     pub(super) concern: Option<Concern>,
+    /// With whom it seems to share a limit.
+    pub(super) suspicion: Option<Suspicion>,
     /// URLs held back because they look like a trap.
     pub(super) held_back: u32,
 }
@@ -214,14 +235,22 @@ impl Slot {
             ticket: Ticket::default(),
             wake_at: Mono::NEVER,
             policy: policy_id,
+            group: GroupId::NONE,
+            seat: 0,
+            in_line: false,
+            placing: false,
             state: HostState::Idle,
             dirty: false,
             unsaved: false,
         }
     }
 
-    /// What may happen next, as of `now`. Pure: lapsed lifetimes are the controller's to end first.
+    /// What may happen next as far as the host itself goes, as of `now`. Pure: lapsed lifetimes are the controller's
+    /// to end first.
     pub(super) fn standing(&self, now: Mono, policy: &Policy) -> Standing {
+        if self.placing {
+            return Standing::never(Limiting::Placing);
+        }
         let available = self.lanes.as_slice().iter().map(|queue| queue.available_at()).min().unwrap_or(Mono::NEVER);
         let Some(hot) = &self.hot else {
             let lane = self.first_lane(available);
@@ -291,6 +320,8 @@ impl Slot {
                 },
                 None => (host_ready, 0),
             };
+            let named = hot.paces.as_ref().map_or(Mono::ZERO, |paces| paces.ready_at(now, Lane(index as u8)));
+            let ready = ready.max(named);
             let at = ready.max(available);
             if at < best.at || (at <= now && best.at > now) {
                 let limiting = if available > ready { Limiting::NothingQueued } else { Limiting::NoTokens };
@@ -309,14 +340,24 @@ impl Slot {
     }
 
     /// The state word that goes with `standing`.
-    pub(super) fn state_of(&self, standing: &Standing, now: Mono) -> HostState {
+    pub(super) fn state_of(&self, standing: &Standing, now: Mono, group: Option<&Group>) -> HostState {
         let queued = self.lanes.queued() > 0;
-        let Some(hot) = &self.hot else { return if queued { HostState::Run } else { HostState::Idle } };
+        let shared = group.and_then(Group::holding);
+        let Some(hot) = &self.hot else {
+            return match (queued, shared.filter(|shared| shared.hold().is_some())) {
+                (true, Some(shared)) if shared.blocked() => HostState::Block,
+                (true, Some(_)) => HostState::Back,
+                (true, None) => HostState::Run,
+                (false, _) => HostState::Idle,
+            };
+        };
         if hot.operator.pause.is_some() {
             return HostState::Paused;
         }
-        if hot.holding.hold().is_some() && (queued || hot.in_flight > 0 || standing.limiting == Limiting::Held) {
-            return if hot.holding.blocked() { HostState::Block } else { HostState::Back };
+        let own = std::iter::once(&hot.holding).chain(shared);
+        let mut held = own.filter(|one| one.hold().is_some()).peekable();
+        if held.peek().is_some() && (queued || hot.in_flight > 0 || standing.limiting == Limiting::Held) {
+            return if held.any(Holding::blocked) { HostState::Block } else { HostState::Back };
         }
         if hot.in_flight > 0 {
             return HostState::Run;
@@ -344,6 +385,7 @@ impl Hot {
             operator: OperatorSettings::default(),
             crawl_delay: None,
             pace: Pace::default(),
+            paces: None,
             exhausted: false,
             gated: false,
             in_flight: 0,
@@ -360,6 +402,7 @@ impl Hot {
             free_since: now,
             moved: None,
             concern: None,
+            suspicion: None,
             held_back: 0,
         };
         hot.layer.bucket = Bucket::full(policy.shape, hot.effective(now, policy, settings), now);

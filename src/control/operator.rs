@@ -6,6 +6,7 @@
 use super::adaptive::RateController;
 use super::command::{BUDGET_MAX, CAPACITY_RANGE, RATE_RANGE};
 use super::history::{Act, Change};
+use super::hold::Holding;
 use super::{
     Command, CommandResult, Controller, Hold, HostId, HostState, Lifetime, Mono, OperatorSettings, Original, Override,
     OverrideSpec, Pause, Settings, SkipReason, Value, WakeEven, What, Who,
@@ -101,7 +102,7 @@ impl Controller {
         let ttl = OverrideTtl::from(&self.settings);
         self.heat(now, host);
         self.save_later(host);
-        let Self { slots, settings, .. } = self;
+        let Self { slots, settings, groups, .. } = self;
         let slot = &mut slots[host.0 as usize];
         let policy = &settings.policies[usize::from(slot.policy.0)];
         let Some(hot) = &mut slot.hot else { return Err(SkipReason::Unknown) };
@@ -158,6 +159,16 @@ impl Controller {
                     layer.told = target;
                 }
                 let original = hot.layer.original;
+                let id = slot.group;
+                if let Some(shared) = groups.get_mut(id).and_then(|group| group.hot.as_deref_mut()) {
+                    // What is known of a member is known of its group.
+                    let bounds = super::adaptive::Bounds { cold: false, ..shared.bounds(now, hot, settings) };
+                    shared.warm = true;
+                    shared.layer.adaptive.reset(now, &bounds);
+                    shared.layer.told = shared.layer.adaptive.target(now);
+                    shared.retarget(now, settings);
+                    self.save_group_later(id);
+                }
                 self.set_operator(host, after);
                 if before != after {
                     let (from, to) = (Value::Settings(before), Value::Settings(after));
@@ -169,15 +180,29 @@ impl Controller {
                 return Ok(Change::Settings { host, before, after });
             }
             Command::Wake(even) => {
-                let hold = hot.holding.hold().filter(|hold| hold.until > now).ok_or(SkipReason::NotHeld)?;
-                if hold.reason.server_asked() && *even == WakeEven::Own {
+                let id = slot.group;
+                let shared = groups.get_mut(id).and_then(|group| group.hot.as_deref_mut());
+                let hold = hot.holding.hold().filter(|hold| hold.until > now);
+                let shared_hold =
+                    shared.as_ref().and_then(|shared| shared.holding.hold()).filter(|hold| hold.until > now);
+                let longest =
+                    hold.into_iter().chain(shared_hold).max_by_key(|hold| hold.until).ok_or(SkipReason::NotHeld)?;
+                let asked = |hold: &Hold| hold.reason.server_asked();
+                if (hold.iter().chain(&shared_hold)).any(asked) && *even == WakeEven::Own {
                     return Err(SkipReason::ServerAsked);
                 }
                 hot.holding.wake(now);
-                let left = Value::Number(hold.until.secs_since(now));
+                if let Some(shared) = shared {
+                    shared.holding.wake(now);
+                }
+                let left = Value::Number(longest.until.secs_since(now));
                 self.decide(now, Who::Operator, Some(host), What::Wake, left, Value::Number(0.0), why);
+                if shared_hold.is_some() {
+                    self.save_group_later(id);
+                    self.replan_members(now, id);
+                }
                 self.retarget(now, host);
-                return Ok(Change::Woken { host, hold });
+                return Ok(Change::Woken { host, hold, group: shared_hold });
             }
             Command::Halt | Command::GoOn | Command::Undo | Command::Redo => return Err(SkipReason::Already),
         };
@@ -310,9 +335,10 @@ impl Controller {
                     self.retarget(now, host);
                     changed += 1;
                 }
-                Change::Woken { host, hold } => match self.rehold(now, host, hold, direction) {
+                Change::Woken { host, hold, group } => match self.rehold(now, host, hold, group, direction) {
                     true => {
-                        let left = Value::Number(hold.until.secs_since(now));
+                        let until = hold.iter().chain(&group).map(|hold| hold.until).max();
+                        let left = Value::Number(until.map_or(0.0, |until| until.secs_since(now)));
                         self.decide(now, Who::Operator, Some(host), what, Value::None, left, &*why);
                         changed += 1;
                     }
@@ -339,12 +365,29 @@ impl Controller {
     }
 
     /// Undoes (or redoes) a wake: the hold stands (or ends) again, if it would still run.
-    fn rehold(&mut self, now: Mono, host: HostId, hold: Hold, direction: Direction) -> bool {
-        let Some(hot) = self.heat(now, host) else { return false };
-        let done = match direction {
-            Direction::Back => hot.holding.restore(now, hold),
-            Direction::Forth => hot.holding.hold() == Some(hold) && hot.holding.wake(now).is_some(),
+    fn rehold(
+        &mut self,
+        now: Mono,
+        host: HostId,
+        hold: Option<Hold>,
+        group: Option<Hold>,
+        direction: Direction,
+    ) -> bool {
+        let again = |holding: &mut Holding, hold: Hold| match direction {
+            Direction::Back => holding.restore(now, hold),
+            Direction::Forth => holding.hold() == Some(hold) && holding.wake(now).is_some(),
         };
+        let Some(hot) = self.heat(now, host) else { return false };
+        let mut done = hold.is_some_and(|hold| again(&mut hot.holding, hold));
+        let id = self.slots[host.0 as usize].group;
+        if let Some(hold) = group {
+            let shared = self.groups.get_mut(id).and_then(|group| group.hot.as_deref_mut());
+            if shared.is_some_and(|shared| again(&mut shared.holding, hold)) {
+                done = true;
+                self.save_group_later(id);
+                self.replan_members(now, id);
+            }
+        }
         self.save_later(host);
         self.retarget(now, host);
         done

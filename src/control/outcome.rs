@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::adaptive::Signal;
 use super::{HostId, Lane, Mono};
 
 /// The end of one wire request (or the reason why there was none). A closed list: PRODUCT.md names it.
@@ -55,6 +56,26 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// What it means for the rate.
+    pub(super) fn signal(self) -> Signal {
+        match self {
+            Self::Ok | Self::NotModified => Signal::Success,
+            Self::Throttled => Signal::Throttle,
+            Self::Refused => Signal::Refused,
+            Self::ServerError => Signal::ServerError,
+            Self::Redirect
+            | Self::ClientError
+            | Self::Decode
+            | Self::TooLarge
+            | Self::LimitExceeded
+            | Self::RedirectNotFollowed => Signal::Answered,
+            Self::Timeout | Self::ConnectionReset | Self::Incomplete => Signal::Silent,
+            Self::Connect | Self::Tls | Self::Dns | Self::AddressRefused | Self::RobotsDenied | Self::Local => {
+                Signal::Neutral
+            }
+        }
+    }
+
     /// Every outcome, in the order of PRODUCT.md.
     pub const ALL: [Self; 20] = [
         Self::Ok,

@@ -32,6 +32,29 @@ pub enum ControllerKind {
     Static,
 }
 
+/// Which hosts share one bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum GroupBy {
+    /// None: every host has its own.
+    #[default]
+    Host,
+    /// Those of one registrable domain.
+    Domain,
+    /// Those of one address.
+    Ip,
+}
+
+impl GroupBy {
+    /// The word in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Domain => "domain",
+            Self::Ip => "ip",
+        }
+    }
+}
+
 /// Rate and capacity of one bucket as configured.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Original {
@@ -120,6 +143,8 @@ pub struct Settings {
     pub min_rate: f64,
     /// Whether a host's first requests go at rate 0.5, capacity 2.
     pub cold_start: bool,
+    /// Which hosts share one bucket. Who belongs to whom is told host by host: the core knows no names.
+    pub group_by: GroupBy,
     /// Our own backoff.
     pub backoff: BackoffPolicy,
     /// An override above the adaptive rate lapses by itself after this.
@@ -141,6 +166,7 @@ impl Default for Settings {
             global_rate: None,
             min_rate: 0.0,
             cold_start: true,
+            group_by: GroupBy::Host,
             backoff: BackoffPolicy::default(),
             override_ttl: Duration::from_secs(2 * 3600),
             remind_after: Duration::from_secs(3600),

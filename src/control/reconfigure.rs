@@ -44,6 +44,7 @@ impl Controller {
             let policy = if known { policy } else { PolicyId(0) };
             changed += usize::from(self.move_to(now, host, policy, lanes, &old, everybody));
         }
+        self.reconfigure_groups(now, &old);
         changed
     }
 
@@ -57,7 +58,7 @@ impl Controller {
         old: &Settings,
         everybody: bool,
     ) -> bool {
-        let Self { slots, settings, .. } = self;
+        let Self { slots, settings, groups, .. } = self;
         let slot = &mut slots[host.0 as usize];
         let (before, after) = (&old.policies[usize::from(slot.policy.0)], &settings.policies[usize::from(id.0)]);
         slot.policy = id;
@@ -68,6 +69,9 @@ impl Controller {
             return false;
         }
         if lanes.is_some() {
+            if let Some(group) = groups.get_mut(slot.group) {
+                group.queued = group.queued.saturating_sub(slot.lanes.queued());
+            }
             slot.lanes = Lanes::of(after);
         }
         let mut told = None;

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn case_25_one_table_of_values() {
+    fn case_25_row_08_one_table_of_values() {
         let digits = [b'9'; 400];
         let rows: &[(&[u8], Option<u64>)] = &[
             (b"0", None),

@@ -55,15 +55,18 @@ pub struct SavedHost {
     last_outcome: Option<Outcome>,
     #[serde(default)]
     moved: Option<(Mono, Trend)>,
+    /// The group that it shares a bucket with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
     #[serde(default)]
     pace: Pace,
 }
 
 /// A bucket's original and what its controller learned.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct SavedLayer {
-    original: Original,
-    adaptive: Adaptive,
+pub(super) struct SavedLayer {
+    pub(super) original: Original,
+    pub(super) adaptive: Adaptive,
     told: Original,
 }
 
@@ -141,6 +144,11 @@ impl SavedHost {
         self.holding.hold()
     }
 
+    /// The group that it shared a bucket with.
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
     /// What the operator set.
     pub fn operator(&self) -> OperatorSettings {
         OperatorSettings {
@@ -168,9 +176,9 @@ impl Controller {
         taken
     }
 
-    /// Whether [`Self::take_unsaved`] has any.
+    /// Whether [`Self::take_unsaved`] or [`Self::take_unsaved_groups`] has any.
     pub fn has_unsaved(&self) -> bool {
-        !self.unsaved.is_empty() || self.history.is_unsaved()
+        !self.unsaved.is_empty() || !self.groups.unsaved.is_empty() || self.history.is_unsaved()
     }
 
     /// What the operator can take back, if that has changed since the last call.
@@ -186,8 +194,7 @@ impl Controller {
     /// What is to be persisted of a host; `None` for one that was never asked anything.
     pub fn saved(&self, host: HostId) -> Option<SavedHost> {
         let hot = self.slots.get(host.0 as usize)?.hot.as_deref()?;
-        let layer =
-            |layer: &Layer| SavedLayer { original: layer.original, adaptive: layer.adaptive.clone(), told: layer.told };
+        let layer = SavedLayer::of;
         let operator = hot.operator;
         Some(SavedHost {
             layer: layer(&hot.layer),
@@ -207,6 +214,7 @@ impl Controller {
             last_ok: hot.last_ok,
             last_outcome: hot.last_outcome,
             moved: hot.moved,
+            group: self.group_of(host).map(str::to_owned),
             pace: hot.pace,
         })
     }
@@ -246,11 +254,11 @@ impl SavedHost {
     fn into_hot(self, now: Mono, policy: &Policy, settings: &Settings) -> Hot {
         let operator = self.operator();
         let mut hot = Hot::new(now, policy, settings);
-        resume_layer(&mut hot.layer, self.layer, now, policy);
+        self.layer.resume(&mut hot.layer, now, policy);
         // Endpoints are known by their place: another number of them is another configuration.
         if self.endpoints.len() == hot.endpoints.len() {
             for (layer, saved) in hot.endpoints.iter_mut().zip(self.endpoints) {
-                resume_layer(layer, saved, now, policy);
+                saved.resume(layer, now, policy);
             }
         }
         hot.holding = self.holding.resumed(now, longest_hold(settings));
@@ -277,16 +285,23 @@ impl SavedHost {
     }
 }
 
-fn resume_layer(layer: &mut Layer, saved: SavedLayer, now: Mono, policy: &Policy) {
-    use super::adaptive::RateController as _;
-    let original = layer.original;
-    layer.adaptive = saved.adaptive.resumed(now, policy.kind, saved.original, original);
-    layer.told = if saved.original == original { saved.told } else { layer.adaptive.target(now) };
-    layer.bucket.set_target(now, layer.adaptive.target(now));
+impl SavedLayer {
+    pub(super) fn of(layer: &Layer) -> Self {
+        Self { original: layer.original, adaptive: layer.adaptive.clone(), told: layer.told }
+    }
+
+    /// Goes on in `layer`, which is one of `policy`.
+    pub(super) fn resume(self, layer: &mut Layer, now: Mono, policy: &Policy) {
+        use super::adaptive::RateController as _;
+        let original = layer.original;
+        layer.adaptive = self.adaptive.resumed(now, policy.kind, self.original, original);
+        layer.told = if self.original == original { self.told } else { layer.adaptive.target(now) };
+        layer.bucket.set_target(now, layer.adaptive.target(now));
+    }
 }
 
 /// No hold that this program sets is longer.
-fn longest_hold(settings: &Settings) -> Duration {
+pub(super) fn longest_hold(settings: &Settings) -> Duration {
     let backoff = &settings.backoff;
     backoff.retry_after_max.max(backoff.max).max(TLS_HOLD_MAX).saturating_add(backoff.jitter)
 }

@@ -10,11 +10,23 @@ impl Controller {
     /// to come (RFC 9110 10.2.3 allows it on any): the host waits from now on, the body may take its time. The answer
     /// that follows brings no wait of its own.
     pub fn asked(&mut self, now: Mono, host: HostId, sent: Mono, status: u16, wait: Duration) {
-        let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
-        let held = hot.holding.on_asked(now, sent, wait, &self.settings.backoff, self.jitter.as_mut());
+        let Some(slot) = self.slots.get_mut(host.0 as usize) else { return };
+        let (id, Some(hot)) = (slot.group, &mut slot.hot) else { return };
+        let shared = self.groups.get_mut(id).and_then(|group| group.hot.as_deref_mut());
+        let holding = shared.map_or(&mut hot.holding, |shared| &mut shared.holding);
+        let held = holding.on_asked(now, sent, wait, &self.settings.backoff, self.jitter.as_mut());
         if let Some((before, after)) = held {
             let why = super::tell::hold_reason(&after, Verdict::Status(status));
-            self.tell_held(now, Who::Server, host, before, &after, why);
+            match self.group_of(host).map(str::to_owned) {
+                Some(name) => {
+                    let left = Value::Number(before.map_or(0.0, |hold| hold.until.secs_since(now)));
+                    let (after, why) = (Value::Number(after.until.secs_since(now)), format!("group {name}: {why}"));
+                    self.decide(now, Who::Server, Some(host), What::GroupHold, left, after, why);
+                    self.save_group_later(id);
+                    self.replan_members(now, id);
+                }
+                None => self.tell_held(now, Who::Server, host, before, &after, why),
+            }
             self.save_later(host);
         }
         self.replan(now, host);

@@ -70,6 +70,10 @@ pub enum Limiting {
     RequestLimit,
     /// The global bucket is empty.
     GlobalRate,
+    /// The bucket that its group shares is empty, or others of the group are first.
+    GroupTokens,
+    /// Whose bucket it shares is being found out.
+    Placing,
 }
 
 impl Limiting {
@@ -86,6 +90,8 @@ impl Limiting {
             Self::NothingQueued => "nothing queued",
             Self::RequestLimit => "request limit reached",
             Self::GlobalRate => "global rate",
+            Self::GroupTokens => "no tokens in the group",
+            Self::Placing => "asking for its address",
         }
     }
 }
@@ -256,6 +262,43 @@ pub struct HostView {
     pub cold: bool,
     /// How the adaptive number came about, where the controller can say.
     pub why: Option<Why>,
+    /// What it shares with others, if it does.
+    pub group: Option<GroupView>,
+}
+
+/// The bucket, the hold and the connections that the hosts of a group share.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct GroupView {
+    /// When this was so.
+    pub as_of: Mono,
+    /// Hosts that share it.
+    pub members: u32,
+    /// Tokens in the bucket then.
+    pub tokens: f64,
+    /// What the bucket uses.
+    pub effective: Original,
+    /// The highest of its members'.
+    pub original: Original,
+    /// What its controller would use.
+    pub adaptive: Original,
+    /// The hold of all members, if `until` is not past.
+    pub hold: Option<Hold>,
+    /// Requests in flight, all members.
+    pub in_flight: u32,
+    /// Requests in flight at most.
+    pub connections: u32,
+    /// URLs queued, all members.
+    pub queued: u64,
+    /// Refusals and throttles of the last ten minutes, all members.
+    pub refusals: u32,
+}
+
+impl GroupView {
+    /// Tokens in the bucket at `now`.
+    pub fn tokens_at(&self, now: Mono) -> f64 {
+        let refilled = self.tokens + self.effective.rate * now.secs_since(self.as_of);
+        refilled.min(self.effective.capacity.max(self.tokens))
+    }
 }
 
 impl HostView {
@@ -307,6 +350,8 @@ pub struct HostCounts {
     pub stuck: u32,
     /// With the concern ANGRY.
     pub angry: u32,
+    /// With the concern SHARED LIMIT.
+    pub sharing: u32,
     /// With the concern TRAP.
     pub trapped: u32,
     /// With the concern TAIL.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::adaptive::RateController as _;
 use super::concern::{self, Facts, Thresholds};
 use super::eta::{self, Load, Outlook};
+use super::shared::{self, Origin, Suspicion};
 use super::{Concern, ConcernKind, Controller, HostId, HostState, Mono, Value, What, Who};
 
 /// Why a host is given up.
@@ -67,6 +68,7 @@ impl Controller {
             let count = match concern.kind {
                 ConcernKind::Stuck => &mut self.counts.stuck,
                 ConcernKind::Angry => &mut self.counts.angry,
+                ConcernKind::SharedLimit => &mut self.counts.sharing,
                 ConcernKind::Trap => &mut self.counts.trapped,
                 ConcernKind::Tail => &mut self.counts.tail,
                 ConcernKind::Forgotten => &mut self.counts.forgotten,
@@ -82,6 +84,31 @@ impl Controller {
             (None, None) => String::new(),
         };
         self.decide(now, Who::Concern, Some(host), What::Concern, word(before), word(after), why);
+        let with = self.slots[host.0 as usize].hot.as_ref().and_then(|hot| hot.suspicion).map(|one| one.with);
+        if let (Some(ConcernKind::SharedLimit), Some(decision)) = (kind(after), self.decisions.last_mut()) {
+            decision.with = with;
+        }
+    }
+
+    /// An incident began at a host: with whom it seems to share a limit.
+    pub(super) fn note_episode(&mut self, now: Mono, host: HostId) {
+        let origin = self.origin.take().filter(|(of, _)| *of == host).map(|(_, origin)| origin).unwrap_or_default();
+        let group = self.slots[host.0 as usize].group;
+        let slots = &self.slots;
+        let apart = |other: HostId| {
+            slots.get(other.0 as usize).is_some_and(|slot| slot.group.some().is_none() || slot.group != group)
+        };
+        let Some(found) = self.episodes.note(now, host, origin, apart) else { return };
+        for (host, with) in [(host, found.with), (found.with, host)] {
+            if let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) {
+                hot.suspicion = Some(Suspicion { with, ..found });
+            }
+        }
+    }
+
+    /// What connects the answer that is about to be reported, a refusal, with those of other hosts.
+    pub fn origin(&mut self, host: HostId, origin: Origin) {
+        self.origin = Some((host, origin));
     }
 
     /// What the checks need to know; `None` for a host that was never touched.
@@ -93,11 +120,11 @@ impl Controller {
         let status = hot.histogram.commonest(now, |status| matches!(status, 429 | 503 | 403 | 401));
         Some(Facts {
             queued: slot.lanes.queued(),
-            hold: hot.hold(),
+            hold: self.hold(host),
             pause: hot.operator.pause,
             overriding: hot.operator.overriding,
             adaptive_rate: hot.layer.adaptive.target(now).rate,
-            rate: if self.halted { 0.0 } else { hot.layer.bucket.target().rate },
+            rate: if self.halted { 0.0 } else { self.fair_rate(slot, hot.layer.bucket.target().rate) },
             last_ok: hot.last_ok,
             first_sent: hot.first_sent,
             free_since: Some(hot.free_since.max(self.resumed)),
@@ -106,11 +133,25 @@ impl Controller {
             refusal_status: status.unwrap_or(0),
             refusal_run: u32::from(hot.holding.refused_run()),
             last: hot.last_outcome,
+            coincides: hot.suspicion.filter(|one| self.still_suspected(now, slot.group, one)).map(|one| one.times),
             held_back: hot.held_back,
             eta: self.eta_of(now, host),
             bulk: self.outlook.bulk,
             remind_after: self.settings.remind_after,
         })
+    }
+
+    /// A suspicion ends by itself, and when the two share a bucket.
+    fn still_suspected(&self, now: Mono, group: super::GroupId, one: &Suspicion) -> bool {
+        let other = self.slots.get(one.with.0 as usize).map(|slot| slot.group);
+        now.since(one.at) < shared::LASTS && (group.some().is_none() || other != Some(group))
+    }
+
+    /// The rate of a host at `own`, as far as its group lets it: each member has its turn.
+    fn fair_rate(&self, slot: &super::host::Slot, own: f64) -> f64 {
+        let shared = self.groups.get(slot.group).and_then(|group| Some((group, group.hot.as_deref()?)));
+        let share = shared.map(|(group, hot)| hot.layer.bucket.target().rate / group.members.len().max(1) as f64);
+        share.map_or(own, |share| own.min(share))
     }
 
     fn check_patience(&mut self, now: Mono, host: HostId) {
@@ -135,16 +176,19 @@ impl Controller {
         let slot = self.slots.get(host.0 as usize)?;
         let policy = self.policy_of(host);
         let queue = slot.lanes.queued() + u64::from(slot.hot.as_ref().map_or(0, |hot| hot.in_flight));
-        let Some(hot) = &slot.hot else {
-            let rate = eta::pace(policy.original.rate, policy.connections, None);
-            return Some(Load { host, queue, rate, hold_left: Duration::ZERO });
+        let rate = match &slot.hot {
+            None => eta::pace(policy.original.rate, policy.connections, None),
+            Some(hot) => {
+                let rate = if slot.state == HostState::Paused { 0.0 } else { hot.layer.bucket.target().rate };
+                eta::pace(rate, policy.connections, hot.latency.percentile(0.5))
+            }
         };
-        let rate = match slot.state {
-            HostState::Paused => 0.0,
-            _ => hot.layer.bucket.target().rate,
-        };
-        let rate = eta::pace(rate, policy.connections, hot.latency.percentile(0.5));
-        let hold_left = hot.hold().map_or(Duration::ZERO, |hold| hold.until.since(now));
+        let hold_left = self.hold(host).map_or(Duration::ZERO, |hold| hold.until.since(now));
+        // Members share their group's rate by what is queued for each: they end together.
+        let shared = self.groups.get(slot.group).and_then(|group| Some((group, group.hot.as_deref()?)));
+        let share =
+            shared.map(|(group, hot)| hot.layer.bucket.target().rate * queue as f64 / group.queued.max(1) as f64);
+        let rate = share.map_or(rate, |share| rate.min(share));
         Some(Load { host, queue, rate, hold_left })
     }
 

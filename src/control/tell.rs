@@ -2,6 +2,7 @@
 
 use super::adaptive::{RateController as _, Shift};
 use super::hold::Ruling;
+use super::host::Layer;
 use super::{Answer, Controller, Hold, HoldReason, HostId, Lane, Mono, Outcome, Value, Verdict, What, Who};
 
 /// A rate that climbs is told each time it has grown by so much, and when it arrives.
@@ -48,12 +49,8 @@ impl Controller {
         let Some(shift) = shift else { return };
         let Some(hot) = self.slots.get_mut(answer.host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
         let layer = hot.adapted(lane);
-        let (told, original) = (layer.told, layer.original);
-        let rate = steps(told.rate, shift.before.rate, shift.after.rate, original.rate);
-        let capacity = steps(told.capacity, shift.before.capacity, shift.after.capacity, original.capacity);
-        layer.told.rate = rate.last().map_or(told.rate, |step| step.1);
-        layer.told.capacity = capacity.last().map_or(told.capacity, |step| step.1);
-        let (what_rate, what_capacity) = match lane.0 {
+        let told = told_steps(layer, shift);
+        let words = match lane.0 {
             0 => (What::Rate, What::Capacity),
             _ => (What::EndpointRate, What::EndpointCapacity),
         };
@@ -61,12 +58,17 @@ impl Controller {
         if let Some(number) = layer.adaptive.why(now) {
             why.push_str(&format!("; {number}"));
         }
-        for (what, steps) in [(what_rate, rate), (what_capacity, capacity)] {
+        self.tell_steps(now, answer.host, words, told, &why);
+    }
+
+    /// Writes down the steps of a rate and of a capacity.
+    pub(super) fn tell_steps(&mut self, now: Mono, host: HostId, words: (What, What), told: [Steps; 2], why: &str) {
+        for (what, steps) in [words.0, words.1].into_iter().zip(told) {
             let last = steps.len().saturating_sub(1);
             for (index, (before, after)) in steps.into_iter().enumerate() {
-                let why = if index < last { String::from("successes since") } else { why.clone() };
+                let why = if index < last { "successes since" } else { why };
                 let (before, after) = (Value::Number(before), Value::Number(after));
-                self.decide(now, Who::Controller, Some(answer.host), what, before, after, why);
+                self.decide(now, Who::Controller, Some(host), what, before, after, why);
             }
         }
     }
@@ -86,9 +88,22 @@ impl Controller {
     }
 }
 
+/// From what to what, step by step.
+pub(super) type Steps = Vec<(f64, f64)>;
+
+/// The steps of rate and capacity that are worth a line, noted as told.
+pub(super) fn told_steps(layer: &mut Layer, shift: Shift) -> [Steps; 2] {
+    let (told, original) = (layer.told, layer.original);
+    let rate = steps(told.rate, shift.before.rate, shift.after.rate, original.rate);
+    let capacity = steps(told.capacity, shift.before.capacity, shift.after.capacity, original.capacity);
+    layer.told.rate = rate.last().map_or(told.rate, |step| step.1);
+    layer.told.capacity = capacity.last().map_or(told.capacity, |step| step.1);
+    [rate, capacity]
+}
+
 /// The steps of a change that are worth a line: every fall, with the untold climb before it; a climb since
 /// it was last told, when that has become [`TOLD_STEP`] or arrives at the original.
-fn steps(told: f64, before: f64, after: f64, original: f64) -> Vec<(f64, f64)> {
+fn steps(told: f64, before: f64, after: f64, original: f64) -> Steps {
     if after < before {
         let mut steps = Vec::with_capacity(2);
         if told != before {
@@ -123,7 +138,7 @@ fn status_text(verdict: Verdict) -> String {
     }
 }
 
-fn reason_of_shift(answer: &Answer, outcome: Outcome, lane: Lane) -> String {
+pub(super) fn reason_of_shift(answer: &Answer, outcome: Outcome, lane: Lane) -> String {
     match lane.0 {
         0 => format!("{} ({})", outcome.as_str(), status_text(answer.verdict)),
         lane => format!("{} ({}) on endpoint {lane}", outcome.as_str(), status_text(answer.verdict)),

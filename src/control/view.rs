@@ -1,13 +1,89 @@
 //! Views of the controller for the outside: copies, never references.
 
+use std::time::Duration;
+
 use super::adaptive::RateController;
+use super::group::Group;
 use super::host::{CrawlDelay, Hot};
-use super::{Controller, EndpointView, Hold, HostCounts, HostId, HostState, HostView, Limiting, Mono, Original, Trend};
+use super::{
+    Controller, Decision, EndpointView, Hold, HostCounts, HostId, HostState, HostView, Limiting, Mono, Original, Trend,
+};
 
 /// How long an arrow stands beside a rate that moved.
 const TREND_SHOWN: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Controller {
+    /// At most `most` hosts whose view changed since they were last taken; the others stay for the next call.
+    pub fn take_changed(&mut self, most: usize) -> Vec<HostId> {
+        let rest = self.changed.split_off(most.min(self.changed.len()));
+        let taken = std::mem::replace(&mut self.changed, rest);
+        for host in &taken {
+            self.slots[host.0 as usize].dirty = false;
+        }
+        taken
+    }
+
+    /// Whether [`Self::take_changed`] has any.
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Decisions since the last call, oldest first.
+    pub fn take_decisions(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.decisions)
+    }
+
+    /// Wire requests that one host may see; 0 = no limit.
+    pub fn max_requests(&self, host: HostId) -> u64 {
+        self.slots.get(host.0 as usize).map_or(0, |_| self.policy_of(host).max_requests)
+    }
+
+    /// Whether a host was given up.
+    pub fn is_given_up(&self, host: HostId) -> bool {
+        let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref());
+        hot.is_some_and(|hot| hot.given_up)
+    }
+
+    /// A share of jitter in `[0, 1)`.
+    pub fn unit(&mut self) -> f64 {
+        self.jitter.unit()
+    }
+
+    /// A jitter as the backoff adds it.
+    pub fn spread(&mut self) -> Duration {
+        self.settings.backoff.jitter.mul_f64(self.jitter.unit().clamp(0.0, 1.0))
+    }
+
+    /// Whether the global bucket has nothing for anybody now.
+    pub(super) fn is_globally_limited(&self, now: Mono) -> bool {
+        self.global_until > now
+    }
+
+    /// Requests in flight, all hosts.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Requests in flight at most, all hosts.
+    pub fn concurrency(&self) -> u32 {
+        self.settings.concurrency
+    }
+
+    /// Sets [`Controller::concurrency`]; what is in flight beyond it ends as it would.
+    pub fn set_concurrency(&mut self, concurrency: u32) {
+        self.settings.concurrency = concurrency;
+    }
+
+    /// Whether the operator halted everything.
+    pub fn is_halted(&self) -> bool {
+        self.halted
+    }
+
+    /// URLs queued for a host, those that wait for a retry included.
+    pub fn queued(&self, host: HostId) -> u64 {
+        self.slots.get(host.0 as usize).map_or(0, |slot| slot.lanes.queued())
+    }
+
     /// Counts over all hosts.
     pub fn counts(&self) -> HostCounts {
         self.counts
@@ -17,19 +93,29 @@ impl Controller {
     pub fn view(&self, now: Mono, host: HostId) -> Option<HostView> {
         let slot = self.slots.get(host.0 as usize)?;
         let policy = self.policy_of(host);
-        let standing = slot.standing(now, policy);
+        let standing = self.whole_standing(now, host, slot.standing(now, policy));
+        let group = self.group_view(now, host);
         let queued = slot.lanes.queued();
         let hot = slot.hot.as_deref();
         let original = limited(policy.original, hot.and_then(|hot| hot.crawl_delay));
-        let effective = hot.map_or(original, |hot| hot.effective(now, policy, &self.settings));
-        let adaptive = hot.map_or(original, |hot| limited(hot.adaptive(now, &self.settings), hot.crawl_delay));
-        let hold = hot.and_then(Hot::hold);
+        let mut effective = hot.map_or(original, |hot| hot.effective(now, policy, &self.settings));
+        let mut adaptive = hot.map_or(original, |hot| limited(hot.adaptive(now, &self.settings), hot.crawl_delay));
+        // Alone in its group a host shares with nobody, but what was learned stands there.
+        let shared = self.groups.get(slot.group).and_then(|group| group.hot.as_deref());
+        if let Some(shared) = shared {
+            let learned = shared.adaptive(now, &self.settings);
+            adaptive =
+                Original { rate: adaptive.rate.min(learned.rate), capacity: adaptive.capacity.min(learned.capacity) };
+            let bound = shared.layer.bucket.target();
+            effective = if bound.rate < effective.rate { bound } else { effective };
+        }
+        let hold = self.hold(host);
         let recent = hot.map(|hot| hot.histogram.recent(now)).unwrap_or_default();
         let latency = hot.and_then(|hot| hot.latency.median_and_p95());
         Some(HostView {
             id: host,
             as_of: now,
-            state: slot.state_of(&standing, now),
+            state: slot.state_of(&standing, now, self.groups.get(slot.group)),
             limiting: self.limiting(&standing, now),
             limiting_lane: standing.limiting_lane,
             tokens: hot.map_or(original.capacity, |hot| hot.layer.bucket.tokens(now)),
@@ -58,7 +144,11 @@ impl Controller {
             concern: hot.and_then(|hot| hot.concern),
             eta: self.eta_of(now, host),
             cold: hot.is_some_and(|hot| hot.is_cold(&self.settings)),
-            why: hot.and_then(|hot| hot.layer.adaptive.why(now)),
+            why: match shared {
+                Some(shared) => shared.layer.adaptive.why(now),
+                None => hot.and_then(|hot| hot.layer.adaptive.why(now)),
+            },
+            group,
         })
     }
 
@@ -83,12 +173,17 @@ impl Controller {
 
     /// The hold of a host, also one that has run out and waits for its probe.
     pub fn hold(&self, host: HostId) -> Option<Hold> {
-        self.slots.get(host.0 as usize)?.hot.as_deref().and_then(Hot::hold)
+        let slot = self.slots.get(host.0 as usize)?;
+        let shared = self.groups.get(slot.group).and_then(Group::hold);
+        slot.hot.as_deref().and_then(Hot::hold).into_iter().chain(shared).max_by_key(|hold| hold.until)
     }
 
-    /// What the controller of a host's own bucket has learned, cold start left aside.
+    /// What the controller of a host's own bucket has learned, or that of its group; cold start left aside.
     pub fn learned(&self, now: Mono, host: HostId) -> Option<Original> {
         let slot = self.slots.get(host.0 as usize)?;
+        if let Some(shared) = self.groups.get(slot.group).and_then(|group| group.hot.as_deref()) {
+            return Some(shared.layer.adaptive.target(now));
+        }
         match &slot.hot {
             Some(hot) => Some(hot.layer.adaptive.target(now)),
             None => Some(self.policy_of(host).original),

@@ -23,11 +23,6 @@ pub const URL_MAX_BYTES: usize = 8 * 1024;
 pub struct HostKey(Arc<str>);
 
 impl HostKey {
-    /// A key that was persisted.
-    pub(super) fn persisted(text: &str) -> Self {
-        Self(text.into())
-    }
-
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -97,6 +92,8 @@ pub struct Address {
     pub url: Url,
     /// Whether there was userinfo, which was thrown away.
     pub userinfo: Userinfo,
+    /// What [`fingerprint`] says of it: lists are read on a thread that has the time.
+    pub fingerprint: u128,
 }
 
 /// What was before the `@` of a URL's authority.
@@ -214,7 +211,11 @@ pub fn parse_url_with(parser: &mut SerialParser, text: &str) -> Result<Address, 
     }
     let userinfo = strip(&mut url);
     // Percent-encoding makes a text up to three times as long.
-    if url.as_str().len() > URL_MAX_BYTES { Err(UrlError::TooLong) } else { Ok(Address { url, userinfo }) }
+    if url.as_str().len() > URL_MAX_BYTES {
+        return Err(UrlError::TooLong);
+    }
+    let fingerprint = fingerprint(&url);
+    Ok(Address { url, userinfo, fingerprint })
 }
 
 /// What follows `http:` or `https:`.
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn case_54_twelve_spellings_are_one_host_one_authority_one_page() {
+    fn case_54_row_22_twelve_spellings_are_one_host_one_authority_one_page() {
         let spellings = [
             "http://bücher.example/a",
             "http://xn--bcher-kva.example/a",

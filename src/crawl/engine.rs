@@ -14,6 +14,7 @@ mod exclude;
 mod finish;
 mod focus;
 mod gather;
+mod grouping;
 mod intake;
 pub mod persist;
 mod publish;
@@ -59,6 +60,8 @@ const TICK: Duration = Duration::from_secs(1);
 const LOCAL_REST: Duration = Duration::from_secs(1);
 /// The journal's last batch may take so long to reach the disk.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// Answers of the store that one turn takes beyond the first.
+const READS_A_TURN: usize = 256;
 /// Why a URL of a host with `max_requests` is not sent.
 const SPENT: &str = "the host's max_requests is reached";
 /// Aborted workers may take so long to end.
@@ -155,6 +158,8 @@ pub struct Engine {
     scope: Scope,
     links: Arc<links::Rules>,
     traps: Traps,
+    /// Hosts whose addresses are looked up, because hosts of one address share a bucket.
+    placing: grouping::Placing,
     gathering: gather::Gathering,
     sifts: sift::Sifts,
     /// Links are left out for want of room, and that was said.
@@ -229,6 +234,7 @@ impl Engine {
             scope: Scope::new(&config.crawl),
             links: Arc::new(link_rules(&config)),
             traps: Traps::default(),
+            placing: grouping::Placing::default(),
             gathering: gather::Gathering::default(),
             sifts: sift::Sifts::default(),
             crowded: false,
@@ -330,7 +336,15 @@ impl Engine {
                     }
                 }
                 batch = next_batch(&mut self.inputs), if wants_input => self.take_batch(batch),
-                read = next_read(&mut self.frontier) => self.take_read(read),
+                read = next_read(&mut self.frontier) => {
+                    self.take_read(read);
+                    // What was read together is taken together.
+                    for _ in 0..READS_A_TURN {
+                        let Some(read) = self.frontier.store().and_then(Store::loaded_already) else { break };
+                        self.take_read(read);
+                    }
+                }
+                Some(found) = self.placing.next(), if self.placing.looks() => self.take_placed(found),
                 changed = health.changed(), if self.journal_lives => self.journal_lives = changed.is_ok(),
                 lives = changed(&mut store_health) => if !lives { store_health = None },
                 () = archive_news(&mut kept) => {}

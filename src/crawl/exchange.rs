@@ -1,6 +1,7 @@
 //! One request and its reply, as they pass between the engine and a fetcher.
 
 use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +75,8 @@ pub struct Reply {
     /// The server surely did not work on it (a kept-alive connection that was closed before the first
     /// byte, a refused h2 stream): sending again takes a token, but is no attempt.
     pub unprocessed: bool,
+    /// Whom the response came from; `None` where a proxy stands between.
+    pub peer: Option<SocketAddr>,
     /// The exchange for the archive, if it is kept and had a response.
     pub capture: Option<Box<Capture>>,
 }
@@ -96,6 +99,7 @@ impl Reply {
             anomalies: Vec::new(),
             on_wire: true,
             unprocessed: false,
+            peer: None,
             capture: None,
         }
     }
@@ -104,10 +108,18 @@ impl Reply {
 /// A future that ends in a reply; a network failure is a reply, never an error.
 pub type ReplyFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
+/// A future that ends in an address, if there is one.
+pub type AddressFuture = Pin<Box<dyn Future<Output = Option<IpAddr>> + Send>>;
+
 /// Something that can make wire requests.
 pub trait Fetch: Send + Sync {
     /// Makes one wire request (or none, if the address is refused).
     fn fetch(&self, request: FetchRequest) -> ReplyFuture;
+
+    /// The address that a connection to the host of `url` would most likely lead to; `None` if that cannot be said.
+    fn address(&self, _url: Url) -> AddressFuture {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Requests from now on carry the headers of these entries of the configuration; an error says why not, and
     /// changes nothing. Whoever sends no headers has nothing to change.

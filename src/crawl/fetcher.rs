@@ -22,7 +22,7 @@ pub mod resolve;
 mod search;
 
 use std::collections::HashSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,7 +40,7 @@ use self::guard::Guard;
 use self::headers::{RequestHeaders, Withheld};
 use self::keeping::Keeping;
 use self::resolve::{GuardedResolver, Lookup, SystemLookup, refusal};
-use super::exchange::{Fetch, FetchRequest, Reply, ReplyFuture};
+use super::exchange::{AddressFuture, Fetch, FetchRequest, Reply, ReplyFuture};
 use crate::archive::spool::Beyond;
 use crate::archive::{Room, Truncated};
 use crate::clock::Clock;
@@ -171,6 +171,11 @@ impl Fetch for HttpFetcher {
         Box::pin(async move { wire.exchange(request).await })
     }
 
+    fn address(&self, url: Url) -> AddressFuture {
+        let wire = Arc::clone(&self.wire);
+        Box::pin(async move { wire.address(&url).await })
+    }
+
     fn set_hosts(&self, hosts: Arc<[HostRule]>) -> Result<(), String> {
         self.wire.headers.set_rules(hosts).map_err(|error| error.to_string())
     }
@@ -225,6 +230,7 @@ impl Wire {
             keeping.head(&response, self.is_direct);
         }
         let mut reply = self.read_head(&url, &response, &mut anomalies);
+        reply.peer = response.remote_addr().filter(|_| self.is_direct);
         let wanted = links.and_then(|rules| search::begin(&url, kind, response.status(), response.headers(), rules));
         if let Verdict::Status(status) = reply.verdict {
             let truncated = if status == 429 || (status >= 300 && reply.retry_after.is_some()) {
@@ -255,6 +261,18 @@ impl Wire {
         match keeping {
             Some(keeping) => keeping.end(reply, &*self.clock).await,
             None => reply,
+        }
+    }
+
+    /// Where a connection to the host of `url` would lead: its own address, or the first that its name has.
+    async fn address(&self, url: &Url) -> Option<IpAddr> {
+        match url.host()? {
+            Host::Ipv4(ip) => Some(IpAddr::V4(ip)),
+            Host::Ipv6(ip) => Some(IpAddr::V6(ip)),
+            Host::Domain(name) if self.is_direct => {
+                self.resolver.addresses(name).await.ok()?.first().map(SocketAddr::ip)
+            }
+            Host::Domain(_) => None,
         }
     }
 
@@ -319,6 +337,7 @@ impl Wire {
             anomalies: Vec::new(),
             on_wire: true,
             unprocessed: false,
+            peer: None,
             capture: None,
         };
         let mut fail = |outcome, text: String| {

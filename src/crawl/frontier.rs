@@ -2,26 +2,33 @@
 //!
 //! Only the heads of the queues are in memory, some per lane that grow with how fast it goes; behind them stand
 //! numbers, and the URLs themselves in the [`Store`], from which they are read back in the background. Every URL
-//! enters once: a fingerprint of its canonical form is kept (8 bytes; of ten million URLs, two have the same with a
+//! enters once: a fingerprint of its canonical form is kept (8 bytes, see [`Prints`]; of ten million URLs, two have the same with a
 //! chance of 3 in a million, and the later one counts as known).
 //!
 //! **How a URL comes in**, wherever it was found: [`Frontier::admit`] its fingerprint; if that is new,
 //! [`Frontier::enter`] it with its host, depth and kind, which gives it its number; then [`Frontier::push`] the job
 //! or [`Frontier::end`] it. All of it becomes durable with the next transaction, together or not at all.
 
+mod lane;
+mod tail;
 mod walk;
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+
+use url::Url;
 
 use super::job::Job;
 use crate::clock::Anchor;
 use crate::control::host::LaneQueue;
-use crate::control::{HostId, Lane, Mono};
+use crate::control::{HostId, Lane, Mono, RequestKind};
 pub use crate::store::Folded;
-use crate::store::load::{Loaded, Prints};
+use crate::store::load::Loaded;
+use crate::store::prints::Prints;
 use crate::store::record::{HeldRecord, HopRecord, TriedRecord, UrlRecord};
 use crate::store::{Fate, Store, UrlId};
+use lane::{Delayed, Lanes, Parked, lane_of};
+use tail::Tails;
 pub use walk::Step;
 use walk::Walk;
 
@@ -31,9 +38,9 @@ pub const PENDING_MAX: usize = 50_000_000;
 /// URLs known at most, done ones included (8 bytes each); further ones are skipped, and said so.
 pub const SEEN_MAX: usize = 100_000_000;
 /// Jobs in memory, all lanes together, beyond which a new one goes to the store alone.
-pub const HEADS_MAX: usize = 131_072;
+pub const HEADS_MAX: usize = 65_536;
 /// What a lane reads back at once: at first, and at most when it goes fast.
-const BATCH: (u16, u16) = (2, 256);
+const BATCH: (u16, u16) = (1, 256);
 /// URLs of a host that takes no more, read back at once.
 const DOOMED_BATCH: usize = 1_024;
 /// The lane of such requests: no host has so many endpoints.
@@ -55,7 +62,8 @@ pub enum Admission {
 /// The frontier.
 #[derive(Default)]
 pub struct Frontier {
-    hosts: Vec<Vec<LaneJobs>>,
+    hosts: Vec<Lanes>,
+    tails: Tails,
     /// Requests for the robots.txt of others that lead to a host: no URLs of the crawl, and first in turn.
     robots: HashMap<HostId, VecDeque<Job>>,
     seen: Prints,
@@ -69,25 +77,6 @@ pub struct Frontier {
     doomed: VecDeque<Doomed>,
     /// `None` only in tests of the order.
     store: Option<Store>,
-}
-
-struct LaneJobs {
-    heads: VecDeque<Job>,
-    /// Numbers of the URLs behind the heads.
-    tail: VecDeque<u32>,
-    delayed: BinaryHeap<Reverse<Delayed>>,
-    /// URLs that are being read back.
-    loading: u32,
-    batch: u16,
-    /// What becomes of those when they are there, if the lane was given up meanwhile.
-    doom: Option<Box<Doom>>,
-}
-
-impl Default for LaneJobs {
-    fn default() -> Self {
-        let (heads, tail, delayed) = (VecDeque::new(), VecDeque::new(), BinaryHeap::new());
-        Self { heads, tail, delayed, loading: 0, batch: BATCH.0, doom: None }
-    }
 }
 
 /// A queue that is given up.
@@ -110,39 +99,6 @@ pub enum Doom {
     FailedAt(super::address::Authority, String),
 }
 
-/// A job that waits for its own retry; ordered by when it is due.
-struct Delayed {
-    due: Mono,
-    stamp: u64,
-    job: Parked,
-}
-
-/// A job that waits, or its number.
-enum Parked {
-    Held(Job),
-    Stored(u32),
-}
-
-impl PartialEq for Delayed {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Delayed {}
-
-impl PartialOrd for Delayed {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Delayed {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.due, self.stamp).cmp(&(other.due, other.stamp))
-    }
-}
-
 /// The fingerprint as it is kept.
 pub fn folded(fingerprint: u128) -> u64 {
     (fingerprint >> 64) as u64 ^ fingerprint as u64
@@ -157,27 +113,21 @@ impl Frontier {
     /// Takes over the queues that another process left. What was tried and is due comes first.
     pub fn restore(&mut self, now: Mono, loaded: &mut Loaded, longest: std::time::Duration) {
         self.seen = std::mem::take(&mut loaded.prints);
-        for (host, queue) in (0..).map(HostId).zip(std::mem::take(&mut loaded.ready)) {
-            self.pending += queue.len();
-            if loaded.lanes.is_empty() {
-                if !queue.is_empty() {
-                    self.lane(host, Lane(0)).tail = queue.into();
-                }
-                continue;
-            }
-            for id in queue {
-                let lane = Lane(loaded.lanes.get(&id).copied().unwrap_or(0));
-                self.lane(host, lane).tail.push_back(id);
-            }
+        for (id, host) in (0..).zip(std::mem::take(&mut loaded.ready)) {
+            let Some(host) = host.get() else { continue };
+            let lane = Lane(loaded.lanes.get(&id).copied().unwrap_or(0));
+            let jobs = lane_of(&mut self.hosts, HostId(host), lane);
+            self.tails.push_back(&mut jobs.tail, id);
+            self.pending += 1;
         }
         for waiting in std::mem::take(&mut loaded.tried).into_iter().rev() {
             let due = waiting.due.min(now.after(longest));
             self.pending += 1;
             self.stamped += 1;
             let stamp = self.stamped;
-            let jobs = self.lane(HostId(waiting.host), Lane(waiting.lane));
+            let jobs = lane_of(&mut self.hosts, HostId(waiting.host), Lane(waiting.lane));
             match due <= now {
-                true => jobs.tail.push_front(waiting.id.0),
+                true => self.tails.push_front(&mut jobs.tail, waiting.id.0),
                 false => jobs.delayed.push(Reverse(Delayed { due, stamp, job: Parked::Stored(waiting.id.0) })),
             }
         }
@@ -220,7 +170,7 @@ impl Frontier {
     /// Marks a URL as known.
     pub fn admit(&mut self, fingerprint: u128) -> Admission {
         let print = folded(fingerprint);
-        if self.seen.len() >= SEEN_MAX && !self.seen.contains(&print) {
+        if self.seen.len() >= SEEN_MAX && !self.seen.contains(print) {
             return Admission::Full;
         }
         if self.seen.insert(print) { Admission::New } else { Admission::Known }
@@ -239,7 +189,7 @@ impl Frontier {
 
     /// Whether a URL is known.
     pub fn is_known(&self, fingerprint: u128) -> bool {
-        self.seen.contains(&folded(fingerprint))
+        self.seen.contains(folded(fingerprint))
     }
 
     /// Fingerprints that are known.
@@ -254,6 +204,33 @@ impl Frontier {
         let (print, host, kind) = (folded(fingerprint), host.map(|host| host.0), job.kind());
         let Job { depth, run, .. } = *job;
         store.add_url(&UrlRecord { host, print, depth, run, kind, url: job.root() })
+    }
+
+    /// Puts a page of the inputs, which was admitted, at the end of its lane: [`Self::enter`] and [`Self::push`] at
+    /// once, without a job for what goes to the store alone.
+    pub fn take_in(&mut self, fingerprint: u128, host: HostId, lane: Lane, url: &Url, due: Mono) {
+        let jobs = lane_of(&mut self.hosts, host, lane);
+        let behind = self.held >= HEADS_MAX || !jobs.tail.is_empty() || jobs.loading > 0;
+        match &mut self.store {
+            Some(store) if behind => {
+                let (print, host_number, kind) = (folded(fingerprint), Some(host.0), RequestKind::Page);
+                let url = url.as_str();
+                let id = store.add_url(&UrlRecord { host: host_number, print, depth: 0, run: 0, kind, url });
+                self.tails.push_back(&mut jobs.tail, id.0);
+                self.pending += 1;
+                self.refill(host, lane);
+            }
+            _ => {
+                let job = Job::page(url, due);
+                let id = self.enter(fingerprint, Some(host), &job);
+                self.push(host, lane, job.numbered(id));
+            }
+        }
+    }
+
+    /// Looks at what [`Self::admit`] will look at: many at once wait for memory together.
+    pub fn look_at(&self, fingerprints: impl Iterator<Item = u128>) -> usize {
+        self.seen.count(fingerprints.map(folded))
     }
 
     /// Keeps that a URL is held back as one of `trap`.
@@ -306,25 +283,29 @@ impl Frontier {
     pub fn push(&mut self, host: HostId, lane: Lane, job: Job) {
         let stored = self.store.is_some() && job.id != UrlId::NONE;
         let full = stored && self.held >= HEADS_MAX;
-        let jobs = self.lane(host, lane);
+        let jobs = lane_of(&mut self.hosts, host, lane);
+        self.pending += 1;
         if stored && (full || !jobs.tail.is_empty() || jobs.loading > 0) {
-            jobs.tail.push_back(job.id.0);
+            self.tails.push_back(&mut jobs.tail, job.id.0);
+            self.refill(host, lane);
         } else {
+            if jobs.heads.capacity() == 0 {
+                jobs.heads.reserve_exact(1);
+            }
             jobs.heads.push_back(job);
             self.held += 1;
         }
-        self.pending += 1;
-        self.refill(host, lane);
     }
 
     /// Puts a job at the head of its lane: it goes next.
     pub fn push_front(&mut self, host: HostId, lane: Lane, job: Job) {
         self.held += 1;
         self.pending += 1;
-        match self.walk_in(host, lane) {
-            Some(walk) => walk.kept.push_front(job),
-            None => self.lane(host, lane).heads.push_front(job),
+        if self.walk_in(host, lane).is_some() {
+            // It may have been taken out before it was judged: the walk enters the lane again.
+            self.settle_walk(host);
         }
+        lane_of(&mut self.hosts, host, lane).heads.push_front(job);
     }
 
     /// Puts a job aside until it is due.
@@ -334,7 +315,7 @@ impl Frontier {
         let full = self.held >= HEADS_MAX && self.store.is_some() && job.id != UrlId::NONE;
         let job = if full { Parked::Stored(job.id.0) } else { Parked::Held(job) };
         self.held += usize::from(!full);
-        self.lane(host, lane).delayed.push(Reverse(Delayed { due, stamp, job }));
+        lane_of(&mut self.hosts, host, lane).delayed.push(Reverse(Delayed { due, stamp, job }));
         self.pending += 1;
     }
 
@@ -361,19 +342,24 @@ impl Frontier {
     /// Takes the next job of a lane: one whose retry is due first, since it has waited longest. `None` also while its
     /// next heads are read back: [`Self::queue`] says when there is one.
     pub fn pop(&mut self, now: Mono, host: HostId, lane: Lane) -> Option<Job> {
-        let jobs = self.lane(host, lane);
+        let jobs = lane_of(&mut self.hosts, host, lane);
         let mut job = None;
         while job.is_none() && jobs.delayed.peek().is_some_and(|Reverse(delayed)| delayed.due <= now) {
             match jobs.delayed.pop().map(|Reverse(delayed)| delayed.job) {
                 Some(Parked::Held(held)) => job = Some(held),
-                Some(Parked::Stored(id)) => jobs.tail.push_front(id),
+                Some(Parked::Stored(id)) => self.tails.push_front(&mut jobs.tail, id),
                 None => {}
             }
         }
         let job = job.or_else(|| self.walk_in(host, lane).and_then(|walk| walk.kept.pop_front()));
-        let job = job.or_else(|| self.lane(host, lane).heads.pop_front());
+        let job = job.or_else(|| lane_of(&mut self.hosts, host, lane).heads.pop_front());
         self.held -= usize::from(job.is_some());
         self.pending -= usize::from(job.is_some());
+        let jobs = lane_of(&mut self.hosts, host, lane);
+        if job.is_some() && jobs.heads.is_empty() && !jobs.tail.is_empty() {
+            // It goes faster than its heads come back.
+            jobs.batch = jobs.batch.saturating_mul(2).min(BATCH.1);
+        }
         self.refill(host, lane);
         job
     }
@@ -387,25 +373,22 @@ impl Frontier {
         if !low || jobs.loading > 0 || jobs.tail.is_empty() {
             return;
         }
-        let count = usize::from(jobs.batch).min(jobs.tail.len());
-        let ids: Vec<u32> = jobs.tail.drain(..count).collect();
-        jobs.loading = u32::try_from(count).unwrap_or(u32::MAX);
-        if jobs.heads.is_empty() {
-            // It goes faster than its heads come back.
-            jobs.batch = jobs.batch.saturating_mul(2).min(BATCH.1);
-        }
+        let ids = self.tails.take(&mut jobs.tail, usize::from(jobs.batch));
+        jobs.loading = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         store.load(host.0, lane.0, ids);
     }
 
     /// What becomes of heads that were asked for before their lane was given up.
     pub fn late_doom(&mut self, host: HostId, lane: Lane) -> Option<Doom> {
-        self.lane(host, lane).doom.take().map(|doom| *doom)
+        lane_of(&mut self.hosts, host, lane).doom.take().map(|doom| *doom)
     }
 
     /// Takes heads that were read back; `lost` more could not be.
     pub fn put_loaded(&mut self, host: HostId, lane: Lane, loaded: Vec<Job>, lost: usize) {
-        let (count, lane_jobs) = (loaded.len(), self.lane(host, lane));
+        let (count, lane_jobs) = (loaded.len(), lane_of(&mut self.hosts, host, lane));
         lane_jobs.loading = 0;
+        // Most hosts have one head: room for four would be most of the memory.
+        lane_jobs.heads.reserve_exact(count);
         lane_jobs.heads.extend(loaded);
         self.held += count;
         self.pending -= lost.min(self.pending);
@@ -438,7 +421,7 @@ impl Frontier {
         let (mut jobs, mut ids) = (Vec::new(), VecDeque::new());
         for lane in lanes.iter_mut() {
             jobs.extend(lane.heads.drain(..));
-            ids.append(&mut lane.tail);
+            ids.extend(self.tails.take(&mut lane.tail, usize::MAX));
             lane.doom = (lane.loading > 0).then(|| Box::new(doom.clone()));
             for Reverse(delayed) in std::mem::take(&mut lane.delayed) {
                 match delayed.job {
@@ -487,10 +470,10 @@ impl Frontier {
     /// Puts everything that is queued for a host into its first lane: its lanes are about to change.
     pub fn fold_lanes(&mut self, host: HostId) {
         self.settle_walk(host);
-        let Some([first, others @ ..]) = self.hosts.get_mut(host.0 as usize).map(Vec::as_mut_slice) else { return };
+        let Some((first, others)) = self.hosts.get_mut(host.0 as usize).map(Lanes::split) else { return };
         for lane in others {
             first.heads.append(&mut lane.heads);
-            first.tail.append(&mut lane.tail);
+            self.tails.append(&mut first.tail, &mut lane.tail);
             first.delayed.append(&mut lane.delayed);
         }
         self.refill(host, Lane(0));
@@ -498,7 +481,7 @@ impl Frontier {
 
     /// Lanes that a host has.
     pub fn lanes(&self, host: HostId) -> usize {
-        self.hosts.get(host.0 as usize).map_or(0, Vec::len)
+        self.hosts.get(host.0 as usize).map_or(0, Lanes::len)
     }
 
     /// URLs queued, all hosts.
@@ -515,19 +498,6 @@ impl Frontier {
     /// Whether the store's disk keeps up: if not, nothing more is granted and no input is read.
     pub fn keeps_up(&self) -> bool {
         self.store.as_ref().is_none_or(|store| !store.is_full())
-    }
-
-    fn lane(&mut self, host: HostId, lane: Lane) -> &mut LaneJobs {
-        let (host, lane) = (host.0 as usize, usize::from(lane.0));
-        if self.hosts.len() <= host {
-            self.hosts.resize_with(host + 1, Vec::new);
-        }
-        let lanes = &mut self.hosts[host];
-        if lanes.len() <= lane {
-            lanes.reserve_exact(lane + 1 - lanes.len());
-            lanes.resize_with(lane + 1, LaneJobs::default);
-        }
-        &mut lanes[lane]
     }
 }
 

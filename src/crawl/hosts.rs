@@ -1,14 +1,16 @@
 //! The hosts by name: the bucket key, the rule that covers it, and the number the core knows it by.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, BuildHasherDefault, RandomState};
 use std::sync::Arc;
 
 use globset::GlobSetBuilder;
 use url::Url;
 
-use super::address::{HostKey, host_key, host_text};
+use super::address::host_text;
+use super::frontier::Folded;
 use crate::config::{Config, EndpointRule};
-use crate::control::{HostId, Lane, Placement, PolicyId};
+use crate::control::{HostId, Lane, Mono, Placement, PolicyId};
 use crate::text::Clean;
 
 /// Hosts that one crawl may know; URLs of further ones are skipped, and said so.
@@ -25,16 +27,31 @@ pub struct HostName {
     pub requests: u64,
     /// URLs over http and over https were seen: two authorities behind one bucket.
     schemes: [bool; 2],
+    /// Which group it belongs to was found out, as far as that can be.
+    pub(super) placed: bool,
+    /// When a connection led to another address than the one it was grouped by.
+    pub(super) moved: Mono,
 }
 
 /// All hosts of the crawl.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hosts {
-    by_key: HashMap<HostKey, HostId>,
+    /// By a hash of the key with a secret: nobody can choose names that meet. Two of four million do with a chance of
+    /// 1 in 2 million, and share a bucket then.
+    by_key: HashMap<u64, HostId, BuildHasherDefault<Folded>>,
+    secret: u64,
     names: Vec<HostName>,
     /// Endpoint paths per rule, for the screen.
     endpoints: Vec<Arc<[Clean]>>,
     none: Arc<[Clean]>,
+}
+
+impl Default for Hosts {
+    fn default() -> Self {
+        let secret = RandomState::new().hash_one("hosts");
+        let (by_key, names, endpoints, none) = (HashMap::default(), Vec::new(), Vec::new(), Arc::default());
+        Self { by_key, secret, names, endpoints, none }
+    }
 }
 
 impl Hosts {
@@ -80,17 +97,25 @@ impl Hosts {
 
     /// The host of `url`. A new one is numbered by `add`; `None` if there is no room for more.
     pub fn find_or_add(&mut self, url: &Url, config: &Config, add: impl FnOnce(PolicyId) -> HostId) -> Option<HostId> {
-        if let Some(host) = self.by_key.get(&*host_text(url)) {
+        let key = host_text(url);
+        let hash = self.hash(&key);
+        if let Some(host) = self.by_key.get(&hash) {
             return Some(*host);
         }
-        let key = host_key(url);
         if !self.has_room() {
             return None;
         }
-        let rule = config.rule_for(key.as_str()).and_then(|rule| u16::try_from(rule).ok());
+        let rule = config.rule_for(&key).and_then(|rule| u16::try_from(rule).ok());
         let host = add(policy_of(rule));
-        self.names.push(HostName { name: Clean::from(&key), rule, requests: 0, schemes: [false; 2] });
-        self.by_key.insert(key, host);
+        self.names.push(HostName {
+            name: Clean::new(&key),
+            rule,
+            requests: 0,
+            schemes: [false; 2],
+            placed: false,
+            moved: Mono::ZERO,
+        });
+        self.by_key.insert(hash, host);
         Some(host)
     }
 
@@ -98,8 +123,15 @@ impl Hosts {
     pub fn restore(&mut self, key: &str, schemes: [bool; 2], config: &Config, add: impl FnOnce(PolicyId) -> HostId) {
         let rule = config.rule_for(key).and_then(|rule| u16::try_from(rule).ok());
         let host = add(policy_of(rule));
-        self.names.push(HostName { name: Clean::new(key), rule, requests: 0, schemes });
-        self.by_key.insert(HostKey::persisted(key), host);
+        self.names.push(HostName {
+            name: Clean::new(key),
+            rule,
+            requests: 0,
+            schemes,
+            placed: false,
+            moved: Mono::ZERO,
+        });
+        self.by_key.insert(self.hash(key), host);
     }
 
     /// How many there are.
@@ -119,7 +151,11 @@ impl Hosts {
 
     /// The host of `url`, if it is known.
     pub fn find(&self, url: &Url) -> Option<HostId> {
-        self.by_key.get(&*host_text(url)).copied()
+        self.by_key.get(&self.hash(&host_text(url))).copied()
+    }
+
+    fn hash(&self, key: &str) -> u64 {
+        xxhash_rust::xxh3::xxh3_64_with_seed(key.as_bytes(), self.secret)
     }
 
     /// The lane of `url` inside its host.

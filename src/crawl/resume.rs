@@ -4,7 +4,7 @@ use std::path::Path;
 
 use url::Url;
 
-use super::address::{fingerprint, parse_url};
+use super::address::parse_url;
 use super::frontier::folded;
 use crate::config::Config;
 use crate::control::What;
@@ -42,7 +42,7 @@ fn beyond(dir: &Path, mark: &Mark) -> Beyond {
         }
     };
     let ends = following.ends.into_iter().filter_map(|(url, (what, why))| {
-        let print = folded(fingerprint(&parse_url(url.as_str()).ok()?.url));
+        let print = folded(parse_url(url.as_str()).ok()?.fingerprint);
         let fate = if what == What::UrlFailed { Fate::Failed } else { Fate::Skipped };
         Some((print, Told { url: url.as_str().to_owned(), fate, why: Clean::as_str(&why).to_owned() }))
     });

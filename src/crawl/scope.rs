@@ -247,6 +247,17 @@ mod tests {
     }
 
     #[test]
+    fn case_16_names_beyond_the_bound_leave_nothing_in_memory() {
+        let mut scope = scope("\"domain\"", &["http://trap.example/"]);
+        for n in 0..100_000 {
+            let url = format!("http://n{n}.trap.example/").parse().expect("a URL");
+            assert_eq!(scope.meet(&url, None) == NewHost::Welcome, n < HOSTS_PER_DOMAIN);
+        }
+        let kept = (scope.found.len(), scope.hosts.len(), scope.domains.len());
+        assert_eq!(kept, (1, 0, 1), "one count a domain, whatever its names");
+    }
+
+    #[test]
     fn without_links_and_sitemaps_nothing_is_remembered() {
         let scope = scope("\"none\"", &["http://a.example/", "http://b.example/"]);
         assert!(scope.hosts.is_empty() && scope.domains.is_empty() && !scope.follows());

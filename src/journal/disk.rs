@@ -30,12 +30,37 @@ pub trait Disk: Send {
     fn identity(&mut self, path: &Path) -> io::Result<Option<Identity>>;
     /// Renames.
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
     /// Returns when the names in `dir` are on the medium.
     fn sync_dir(&mut self, dir: &Path) -> io::Result<()>;
     /// Bytes that are free where `dir` is; `None` = it is not known.
     fn room(&mut self, dir: &Path) -> Option<u64> {
         let _ = dir;
         None
+    }
+}
+
+/// Appends `bytes` from `written` on, which moves on by what was taken, also where it ends in an error.
+pub fn append_all(file: &mut dyn DiskFile, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+    while *written < bytes.len() {
+        match file.append(&bytes[*written..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => *written += count.min(bytes.len() - *written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Returns when the names in `dir` are on the medium, where the file system can do that.
+pub fn sync_names(disk: &mut dyn Disk, dir: &Path) -> io::Result<()> {
+    match disk.sync_dir(dir) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        result => result,
     }
 }
 

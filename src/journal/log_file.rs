@@ -8,7 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::disk::{Disk, DiskFile, Identity};
+use super::disk::{Disk, DiskFile, Identity, append_all};
 
 /// Unsynced bytes kept in memory at most before the writer syncs early.
 pub const UNSYNCED_MAX: usize = 8 << 20;
@@ -69,25 +69,17 @@ impl LogFile {
     pub fn write(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
         self.look(disk)?;
         let Some((file, _)) = &mut self.file else { return Ok(()) };
-        while self.written < self.pending.len() {
-            let error = match file.append(&self.pending[self.written..]) {
-                Ok(0) => io::Error::from(io::ErrorKind::WriteZero),
-                Ok(count) => {
-                    self.written += count.min(self.pending.len() - self.written);
-                    self.appended = self.appended.saturating_add(count as u64);
-                    continue;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => error,
-            };
+        let before = self.written;
+        let appended = append_all(&mut **file, &self.pending, &mut self.written);
+        self.appended = self.appended.saturating_add((self.written - before) as u64);
+        if appended.is_err() {
             self.suspect = true;
             let whole = self.pending[..self.written].iter().rposition(|byte| *byte == b'\n');
             self.written = whole.map_or(0, |end| end + 1);
             // If even this fails, it is done before the next write.
             let _ = file.cut(self.base.saturating_add(self.written as u64));
-            return Err(error);
         }
-        Ok(())
+        appended
     }
 
     /// Returns when all that was written is on the medium.

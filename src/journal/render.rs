@@ -52,6 +52,7 @@ fn write_text(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let never_slowed = summary.hosts.iter().filter(calm).count();
     writeln!(out, "hosts     {}, never slowed {never_slowed}", summary.hosts.len())?;
     write_worst(out, summary)?;
+    write_groups(out, summary)?;
     write_mishaps(out, summary)?;
     write_acts(out, summary)?;
     if summary.damage.lines > 0 {
@@ -85,6 +86,27 @@ fn write_worst(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     if worst.len() > HOSTS_SHOWN {
         writeln!(out, "  and {} more", worst.len() - HOSTS_SHOWN)?;
+    }
+    Ok(())
+}
+
+/// Who shares a bucket: those that were held longest.
+fn write_groups(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let mut groups: Vec<_> = summary.groups.iter().filter(|group| group.hosts > 1).collect();
+    if groups.is_empty() {
+        return Ok(());
+    }
+    groups.sort_by(|one, other| other.held_seconds.total_cmp(&one.held_seconds).then(other.hosts.cmp(&one.hosts)));
+    writeln!(out, "groups    {}, hosts of each share a bucket", groups.len())?;
+    for group in groups.iter().take(HOSTS_SHOWN) {
+        write!(out, "  {:<32} {:>8} hosts  held {}", group.group, group.hosts, duration(group.held_seconds))?;
+        if let Some(rate) = group.last_rate {
+            write!(out, "  rate {rate:.2}/s")?;
+        }
+        out.push('\n');
+    }
+    if groups.len() > HOSTS_SHOWN {
+        writeln!(out, "  and {} more", groups.len() - HOSTS_SHOWN)?;
     }
     Ok(())
 }

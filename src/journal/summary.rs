@@ -52,6 +52,8 @@ pub struct Summary {
     /// Requests by outcome: adds up to `requests`.
     #[serde(serialize_with = "outcomes")]
     pub by_outcome: Counts<Option<Outcome>>,
+    /// Each group of hosts that share a bucket, by name.
+    pub groups: Vec<GroupSummary>,
     /// Lines of the journal that make no sense.
     pub damaged_lines: u64,
     /// What could not be read.
@@ -110,6 +112,21 @@ impl Mishaps {
     }
 }
 
+/// Hosts that share a bucket, in numbers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct GroupSummary {
+    /// The registrable domain, or the address.
+    pub group: Clean,
+    /// Hosts that were in it at the end.
+    pub hosts: u64,
+    /// The rate that was learned at the end, if it ever moved.
+    pub last_rate: Option<f64>,
+    /// How long all of them were held, overlapping holds counted once.
+    pub held_seconds: f64,
+    #[serde(skip)]
+    hold: Option<(Mono, Mono)>,
+}
+
 /// One host in numbers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HostSummary {
@@ -133,6 +150,8 @@ pub struct HostSummary {
     /// By outcome: adds up to `requests`.
     #[serde(serialize_with = "outcomes")]
     pub by_outcome: Counts<Option<Outcome>>,
+    /// The group that it shares a bucket with at the end. What holds all of that stands there.
+    pub group: Option<Clean>,
     /// Throttled or refused.
     #[serde(skip)]
     pub refusals: u64,
@@ -238,6 +257,7 @@ pub fn summarise(dir: &Path) -> Result<Summary, ReadError> {
 pub(super) struct Tally {
     pub(super) summary: Summary,
     index: HashMap<Clean, usize>,
+    groups: HashMap<Clean, usize>,
     /// Monotonic and wall time of the last event of the run at hand.
     now: Option<(Mono, Wall)>,
     /// The run at hand has ended: holds end with it.
@@ -334,6 +354,7 @@ impl Tally {
             let number = self.host_number(name);
             if let Some(host) = self.summary.hosts.get_mut(number) {
                 host_event(host, what, event);
+                group_event((&mut self.summary.groups, &mut self.groups), host, what, event);
             }
         }
         if event.who.known() == Some(Who::Operator) {
@@ -371,9 +392,11 @@ impl Tally {
 
     /// Holds that are in force end now, at `end`.
     fn end_holds(&mut self, end: Option<Mono>) {
-        for host in &mut self.summary.hosts {
-            if let (Some((from, until)), Some(end)) = (host.hold.take(), end) {
-                host.held_seconds += until.min(end).secs_since(from);
+        let hosts = self.summary.hosts.iter_mut().map(|host| (&mut host.hold, &mut host.held_seconds));
+        let groups = self.summary.groups.iter_mut().map(|group| (&mut group.hold, &mut group.held_seconds));
+        for (hold, held) in hosts.chain(groups) {
+            if let (Some((from, until)), Some(end)) = (hold.take(), end) {
+                *held += until.min(end).secs_since(from);
             }
         }
     }
@@ -403,6 +426,11 @@ impl Tally {
             // Sums of floats: a thousandth of a second is all that is meant.
             host.held_seconds = (host.held_seconds * 1_000.0).round() / 1_000.0;
         }
+        for group in &mut self.summary.groups {
+            group.held_seconds = (group.held_seconds * 1_000.0).round() / 1_000.0;
+        }
+        self.summary.groups.retain(|group| group.hosts > 0);
+        self.summary.groups.sort_by(|one, other| one.group.cmp(&other.group));
         self.summary.hosts.sort_by(|one, other| one.host.cmp(&other.host));
         self.summary.damaged_lines = damage.lines;
         self.summary.damage = damage;
@@ -432,7 +460,7 @@ fn host_event(host: &mut HostSummary, what: What, event: &EventRecord) {
         }
         (What::Hold, Value::Number(seconds)) => {
             if let Some(now) = event.mono {
-                hold(host, now, now.after_secs(*seconds));
+                hold(&mut host.hold, &mut host.held_seconds, now, now.after_secs(*seconds));
             }
         }
         (What::Wake, _) => {
@@ -462,13 +490,55 @@ fn host_event(host: &mut HostSummary, what: What, event: &EventRecord) {
     }
 }
 
+/// What an event of a host says about the group that it is in.
+fn group_event(
+    (groups, index): (&mut Vec<GroupSummary>, &mut HashMap<Clean, usize>),
+    host: &mut HostSummary,
+    what: What,
+    event: &EventRecord,
+) {
+    let mut of = |name: &Clean| {
+        *index.entry(name.clone()).or_insert_with(|| {
+            groups.push(GroupSummary { group: name.clone(), ..GroupSummary::default() });
+            groups.len() - 1
+        })
+    };
+    if what == What::Group {
+        let left = host.group.take().map(|name| of(&name));
+        let joined = match &event.after {
+            Value::Text(name) => host.group.insert(Clean::new(name)).clone().into(),
+            _ => None,
+        };
+        let joined = joined.map(|name: Clean| of(&name));
+        if let Some(group) = left.and_then(|at| groups.get_mut(at)) {
+            group.hosts = group.hosts.saturating_sub(1);
+        }
+        if let Some(group) = joined.and_then(|at| groups.get_mut(at)) {
+            group.hosts += 1;
+        }
+        return;
+    }
+    if !matches!(what, What::GroupRate | What::GroupHold) {
+        return;
+    }
+    let at = host.group.as_ref().map(of);
+    let Some(group) = at.and_then(|at| groups.get_mut(at)) else { return };
+    match (what, &event.after, event.mono) {
+        (What::GroupRate, Value::Number(rate), _) => group.last_rate = Some(*rate),
+        (What::GroupHold, Value::Number(seconds), Some(now)) => {
+            hold(&mut group.hold, &mut group.held_seconds, now, now.after_secs(*seconds));
+        }
+        _ => {}
+    }
+}
+
 /// A hold from `now` until then; one in force is lengthened, never shortened.
-fn hold(host: &mut HostSummary, now: Mono, until: Mono) {
-    match &mut host.hold {
+fn hold(hold: &mut Option<(Mono, Mono)>, held_seconds: &mut f64, now: Mono, until: Mono) {
+    match hold {
         Some((_, end)) if *end >= now => *end = until.max(*end),
         other => {
             if let Some((from, end)) = other.replace((now, until)) {
-                host.held_seconds += end.secs_since(from);
+                *held_seconds += end.secs_since(from);
             }
         }
     }

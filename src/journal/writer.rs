@@ -10,14 +10,15 @@ mod tail;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::disk::{Disk, SystemDisk};
 use super::encode::{self, CsvRows, RowText};
+use super::handover::{self, Desk, Handover, Writing};
 use super::log_file::{LogFile, UNSYNCED_MAX};
 use super::place::Place;
 use super::record::{Event, JournalHealth, RequestRow};
@@ -89,12 +90,9 @@ enum Record {
 }
 
 /// What the handle and the writer share.
+#[derive(Default)]
 struct Shared {
-    queue: Mutex<Queue>,
-    /// Wakes the writer.
-    filled: Condvar,
-    /// Wakes whoever waits for a sync or for the end.
-    ended: Condvar,
+    handover: Handover<Queue>,
     /// Records handed over and not yet written.
     waiting: AtomicUsize,
 }
@@ -102,23 +100,12 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     records: Vec<Record>,
-    closing: bool,
-    /// Nobody waits any longer: give up instead of trying again.
-    abandoned: bool,
-    ended: bool,
     /// How often somebody asked for everything to be on the medium, and up to which of these it is.
     syncs_asked: u64,
     syncs_done: u64,
     /// Why nothing can be written now.
     blocked: Option<Clean>,
     place: Place,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // The queue is whole whenever the lock is free; a panic elsewhere does not change that.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The engine's handle to the journal. Dropping it without [`Journal::close`] writes what is there, waiting a second at most.
@@ -145,10 +132,7 @@ impl Journal {
     ) -> Result<Self, JournalError> {
         let writer = Writer::open(dir, clock, disk, options)?;
         let (shared, health) = (Arc::clone(&writer.shared), writer.health.subscribe());
-        std::thread::Builder::new()
-            .name("journal".into())
-            .spawn(move || Ending(writer).0.run())
-            .map_err(JournalError::Thread)?;
+        handover::start("journal", writer).map_err(JournalError::Thread)?;
         Ok(Self { shared, buffer: Vec::new(), health, closed: false })
     }
 
@@ -173,13 +157,14 @@ impl Journal {
             return;
         }
         self.shared.waiting.fetch_add(self.buffer.len(), Ordering::AcqRel);
-        let mut queue = self.shared.lock();
-        let before = queue.records.len();
-        queue.records.append(&mut self.buffer);
-        let wake = before == 0 || (before < GROUP_MAX && queue.records.len() >= GROUP_MAX);
-        drop(queue);
+        let mut desk = self.shared.handover.lock();
+        let records = &mut desk.queue.records;
+        let before = records.len();
+        records.append(&mut self.buffer);
+        let wake = before == 0 || (before < GROUP_MAX && records.len() >= GROUP_MAX);
+        drop(desk);
         if wake {
-            self.shared.filled.notify_one();
+            self.shared.handover.wake();
         }
     }
 
@@ -224,14 +209,7 @@ impl Journal {
     fn finish(&mut self, deadline: Duration) {
         self.closed = true;
         self.flush();
-        let mut queue = self.shared.lock();
-        queue.closing = true;
-        self.shared.filled.notify_one();
-        let waited = self.shared.ended.wait_timeout_while(queue, deadline, |queue| !queue.ended);
-        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        queue.abandoned = true;
-        drop(queue);
-        self.shared.filled.notify_one();
+        self.shared.handover.finish(deadline);
     }
 }
 
@@ -252,12 +230,13 @@ impl crate::store::Barrier for JournalBarrier {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        let mut queue = self.0.lock();
-        queue.syncs_asked += 1;
-        let asked = queue.syncs_asked;
-        self.0.filled.notify_one();
-        let waiting = |queue: &mut Queue| queue.syncs_done < asked && !queue.ended && queue.blocked.is_none();
-        let queue = self.0.ended.wait_while(queue, waiting).unwrap_or_else(PoisonError::into_inner);
+        let handover = &self.0.handover;
+        let mut desk = handover.lock();
+        desk.queue.syncs_asked += 1;
+        let asked = desk.queue.syncs_asked;
+        handover.wake();
+        let desk = handover.wait_settled(desk, |queue| queue.syncs_done < asked && queue.blocked.is_none());
+        let queue = &desk.queue;
         if queue.syncs_done >= asked {
             return Ok(());
         }
@@ -268,7 +247,7 @@ impl crate::store::Barrier for JournalBarrier {
     fn teller(&self) -> Option<crate::store::Teller> {
         let shared = Arc::clone(&self.0);
         // What is written by now was handed over before: nothing of it is news to the transaction.
-        Some(Box::new(move || shared.lock().place.to_text()))
+        Some(Box::new(move || shared.handover.lock().queue.place.to_text()))
     }
 }
 
@@ -289,19 +268,6 @@ struct Writer {
     /// Wire requests written so far, by earlier processes too.
     rows: u64,
     health: watch::Sender<JournalHealth>,
-}
-
-/// Tells whoever waits that the thread is over, also if it panicked.
-struct Ending(Writer);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        if self.0.shared.waiting.load(Ordering::Acquire) > 0 && self.0.health.borrow().blocked.is_none() {
-            self.0.publish(Some(Clean::new("the journal's writer has ended")));
-        }
-        self.0.shared.lock().ended = true;
-        self.0.shared.ended.notify_all();
-    }
 }
 
 impl Writer {
@@ -337,14 +303,8 @@ impl Writer {
         }
         // Not every file system can sync a folder; the files themselves are synced later.
         let _ = disk.sync_dir(dir);
-        let shared = Arc::new(Shared {
-            queue: Mutex::default(),
-            filled: Condvar::new(),
-            ended: Condvar::new(),
-            waiting: AtomicUsize::new(0),
-        });
         Ok(Self {
-            shared,
+            shared: Arc::default(),
             dir: dir.to_path_buf(),
             last_sync: clock.now(),
             rows: options.rows,
@@ -360,58 +320,24 @@ impl Writer {
         })
     }
 
-    /// Until closed or abandoned.
-    fn run(&mut self) {
-        let mut records = Vec::new();
-        self.shared.lock().place = self.place();
-        loop {
-            let (closing, asked) = self.take(&mut records);
-            let count = records.len();
-            self.encode(&mut records);
-            while let Err(reason) = self.settle(closing || asked.is_some()) {
-                self.publish(Some(reason));
-                if !self.wait_for_retry() {
-                    return;
-                }
-            }
-            self.shared.waiting.fetch_sub(count, Ordering::AcqRel);
-            self.publish(None);
-            let mut queue = self.shared.lock();
-            queue.place = self.place();
-            queue.syncs_done = asked.unwrap_or(queue.syncs_done);
-            drop(queue);
-            if asked.is_some() {
-                self.shared.ended.notify_all();
-            }
-            if closing && count == 0 {
-                return;
-            }
-        }
-    }
-
     /// Waits for records, gathers a group, takes it into `records`, which is empty: what it has room for is what the
     /// next group gathers in. Still empty when it is time to sync, or to end; whether it is that, and the sync that
     /// somebody waits for.
     fn take(&mut self, records: &mut Vec<Record>) -> (bool, Option<u64>) {
         let is_asked = |queue: &Queue| queue.syncs_asked > queue.syncs_done;
-        let idle = |queue: &mut Queue| queue.records.is_empty() && !queue.closing && !is_asked(queue);
-        let gathering = |queue: &mut Queue| queue.records.len() < GROUP_MAX && !queue.closing && !is_asked(queue);
-        let filled = &self.shared.filled;
-        let mut queue = self.shared.lock();
-        if self.requests.is_dirty() || self.events.is_dirty() {
-            let waited = filled.wait_timeout_while(queue, self.options.sync_every, idle);
-            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-        } else {
-            queue = filled.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
-        }
-        if !queue.records.is_empty() {
-            let waited = filled.wait_timeout_while(queue, self.options.group, gathering);
-            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let idle = |desk: &mut Desk<Queue>| desk.queue.records.is_empty() && !desk.closing && !is_asked(&desk.queue);
+        let gathering =
+            |desk: &mut Desk<Queue>| desk.queue.records.len() < GROUP_MAX && !desk.closing && !is_asked(&desk.queue);
+        let handover = &self.shared.handover;
+        let dirty = self.requests.is_dirty() || self.events.is_dirty();
+        let mut desk = handover.wait(handover.lock(), dirty.then_some(self.options.sync_every), idle);
+        if !desk.queue.records.is_empty() {
+            desk = handover.wait(desk, Some(self.options.group), gathering);
         }
         // A backlog leaves no room behind that a group does not need.
         records.shrink_to(2 * GROUP_MAX);
-        std::mem::swap(&mut queue.records, records);
-        (queue.closing, is_asked(&queue).then_some(queue.syncs_asked))
+        std::mem::swap(&mut desk.queue.records, records);
+        (desk.closing, is_asked(&desk.queue).then_some(desk.queue.syncs_asked))
     }
 
     /// How far the files are.
@@ -488,13 +414,13 @@ impl Writer {
     }
 
     fn publish(&self, blocked: Option<Clean>) {
-        let mut queue = self.shared.lock();
-        let changed = queue.blocked != blocked;
-        queue.blocked.clone_from(&blocked);
-        drop(queue);
+        let mut desk = self.shared.handover.lock();
+        let changed = desk.queue.blocked != blocked;
+        desk.queue.blocked.clone_from(&blocked);
+        drop(desk);
         if changed {
             // Whoever waits for a sync hears that it will not come.
-            self.shared.ended.notify_all();
+            self.shared.handover.tell();
         }
         self.health.send_replace(JournalHealth {
             backlog: self.shared.waiting.load(Ordering::Acquire),
@@ -502,16 +428,49 @@ impl Writer {
             blocked,
         });
     }
+}
 
-    /// Waits before the next try; false = give up. Closing tries once more at once, then each retry time.
-    fn wait_for_retry(&self) -> bool {
-        let queue = self.shared.lock();
-        let was_closing = queue.closing;
-        let waited = self
-            .shared
-            .filled
-            .wait_timeout_while(queue, self.options.retry, |queue| queue.closing == was_closing && !queue.abandoned);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.abandoned
+impl Writing for Writer {
+    type Queue = Queue;
+
+    fn handover(&self) -> &Handover<Queue> {
+        &self.shared.handover
+    }
+
+    /// Until closed or abandoned.
+    fn run(&mut self) {
+        let mut records = Vec::new();
+        self.shared.handover.lock().queue.place = self.place();
+        loop {
+            let (closing, asked) = self.take(&mut records);
+            let count = records.len();
+            self.encode(&mut records);
+            while let Err(reason) = self.settle(closing || asked.is_some()) {
+                self.publish(Some(reason));
+                if !self.shared.handover.rest(self.options.retry) {
+                    return;
+                }
+            }
+            self.shared.waiting.fetch_sub(count, Ordering::AcqRel);
+            self.publish(None);
+            let place = self.place();
+            let mut desk = self.shared.handover.lock();
+            desk.queue.place = place;
+            desk.queue.syncs_done = asked.unwrap_or(desk.queue.syncs_done);
+            drop(desk);
+            if asked.is_some() {
+                self.shared.handover.tell();
+            }
+            if closing && count == 0 {
+                return;
+            }
+        }
+    }
+
+    fn over(&mut self) {
+        if self.shared.waiting.load(Ordering::Acquire) > 0 && self.health.borrow().blocked.is_none() {
+            self.publish(Some(Clean::new("the journal's writer has ended")));
+        }
     }
 }
 

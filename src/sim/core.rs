@@ -153,7 +153,7 @@ impl Client for CoreClient {
         };
         let headers = heard.headers.iter().map(|(name, value)| (*name, value.as_str()));
         if let Some(hint) = hints::parse(headers, 0.0) {
-            self.controller.hint(now, answer.host, &hint, matches!(heard.result, Ok(429 | 503)));
+            self.controller.hint(now, answer.host, answer.lane, &hint, matches!(heard.result, Ok(429 | 503 | 403)));
         }
         let judgement = self.controller.answer(now, &answer);
         self.requeue(now, heard.sending.server, heard.sending.mark, judgement.outcome);

@@ -1,10 +1,11 @@
 //! Frames: how the store's files are cut into pieces that are whole or not there.
 //!
 //! A file begins with a head (what it is, which version), then frames follow: a mark, flags, the length, a checksum
-//! over all of that, the frame's place in the file, and its payload. The last frame of a transaction says so;
-//! what follows the last such frame never happened. Where the bytes make no sense up to the file's end, the tail is
-//! torn: a process or the machine stopped there. Where a whole frame follows further on, the file is damaged, and
-//! that is told with the place: nothing behind it is silently dropped.
+//! over all of that, the frame's place in the file, and its payload. The first and the last frame of a transaction say
+//! so; what follows the last such frame never happened. Where the bytes make no sense, and no other transaction begins
+//! behind them, the tail is torn: a process or the machine stopped there, and a disk that lost power may have kept any
+//! of the sectors. Each transaction is on the medium before the next is written, so where another one begins further
+//! on, the file is damaged, and that is told with the place: nothing behind it is silently dropped.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -14,21 +15,23 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Version of the store's files. Records are only ever added within a version; another one is refused.
-pub const STORE_VERSION: u32 = 1;
+pub const STORE_VERSION: u32 = 2;
 
 /// Bytes of a file's head.
 pub const FILE_HEAD: usize = 24;
 /// Bytes of a frame before its payload.
 pub const FRAME_HEAD: usize = 16;
 /// A payload is cut at about so many bytes: a URL is read back with the frame that it stands in.
-pub const PAYLOAD: usize = 16 << 10;
+pub const PAYLOAD: usize = 4 << 10;
 /// No payload is longer (a record is never cut).
 pub const PAYLOAD_MAX: usize = 4 << 20;
 
 const FILE_MARK: [u8; 8] = *b"CRAWLDCK";
 const FRAME_MARK: [u8; 2] = [0xC7, 0xDE];
 /// The frame ends a transaction.
-const ENDS: u8 = 1;
+pub(super) const ENDS: u8 = 1;
+/// The frame begins a transaction.
+pub(super) const BEGINS: u8 = 2;
 
 /// Which of the store's files it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,10 +73,9 @@ pub fn file_head(kind: FileKind) -> [u8; FILE_HEAD] {
     head
 }
 
-/// Appends a frame that will stand at `offset` of its file.
-pub fn push_frame(out: &mut Vec<u8>, offset: u64, payload: &[u8], ends: bool) {
+/// Appends a frame that will stand at `offset` of its file. `flags` are of [`BEGINS`] and [`ENDS`].
+pub(super) fn push_frame(out: &mut Vec<u8>, offset: u64, payload: &[u8], flags: u8) {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-    let flags = if ends { ENDS } else { 0 };
     out.extend_from_slice(&FRAME_MARK);
     out.extend_from_slice(&[flags, 0]);
     out.extend_from_slice(&length.to_le_bytes());
@@ -97,7 +99,7 @@ impl Head {
     fn read(bytes: &[u8; FRAME_HEAD]) -> Option<Self> {
         let [mark, mark_too, flags, zero, a, b, c, d, sum @ ..] = *bytes;
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
-        let sane = [mark, mark_too] == FRAME_MARK && flags <= ENDS && zero == 0 && length <= PAYLOAD_MAX;
+        let sane = [mark, mark_too] == FRAME_MARK && flags <= (BEGINS | ENDS) && zero == 0 && length <= PAYLOAD_MAX;
         sane.then_some(Self { flags, length, sum: u64::from_le_bytes(sum) })
     }
 }
@@ -128,10 +130,15 @@ impl Frames {
         let size = file.metadata()?.len();
         let mut head = [0; FILE_HEAD];
         let expected = file_head(kind);
-        if size < FILE_HEAD as u64 {
+        if size <= FILE_HEAD as u64 {
+            // It is on the medium before anything follows it, so it alone may be torn.
             let mut start = Vec::new();
             file.read_to_end(&mut start)?;
-            return if expected.starts_with(&start) { Ok(None) } else { Err(FrameError::Foreign) };
+            let torn = start.iter().zip(&expected).all(|(byte, expected)| byte == expected || *byte == 0);
+            if start != expected {
+                return if torn { Ok(None) } else { Err(FrameError::Foreign) };
+            }
+            file.seek(SeekFrom::Start(0))?;
         }
         file.read_exact(&mut head)?;
         if head != expected {
@@ -164,8 +171,9 @@ impl Frames {
         frames.clear();
         loop {
             let at = self.at;
-            let Some((flags, payload)) = self.frame(at)? else {
-                if self.at < self.size && self.whole_frame_after(self.at)? {
+            let begins = if frames.is_empty() { BEGINS } else { 0 };
+            let Some((flags, payload)) = self.frame(at)?.filter(|(flags, _)| flags & BEGINS == begins) else {
+                if self.at < self.size && self.begins_after(self.at)? {
                     return Err(FrameError::Damaged { at: self.at });
                 }
                 frames.clear();
@@ -206,10 +214,10 @@ impl Frames {
         Ok(self.chunk.get(from..from + length))
     }
 
-    /// Whether a whole frame begins somewhere after `at`.
-    fn whole_frame_after(&mut self, at: u64) -> Result<bool, FrameError> {
+    /// Whether a whole frame that begins a transaction is at `at` or somewhere after it.
+    fn begins_after(&mut self, at: u64) -> Result<bool, FrameError> {
         let mut window = vec![0; CHUNK];
-        let mut from = at + 1;
+        let mut from = at;
         while from + FRAME_HEAD as u64 <= self.size {
             let wanted = usize::try_from((self.size - from).min(CHUNK as u64)).unwrap_or(0);
             let part = &mut window[..wanted];
@@ -217,7 +225,7 @@ impl Frames {
             let candidates: Vec<usize> =
                 part.windows(2).enumerate().filter(|(_, two)| *two == FRAME_MARK).map(|(place, _)| place).collect();
             for place in candidates {
-                if self.frame(from + place as u64)?.is_some() {
+                if self.frame(from + place as u64)?.is_some_and(|(flags, _)| flags & BEGINS != 0) {
                     return Ok(true);
                 }
             }
@@ -228,15 +236,28 @@ impl Frames {
     }
 }
 
-/// Reads the one frame at `at` of an open file.
-pub fn read_frame(file: &File, at: u64) -> Result<Vec<u8>, FrameError> {
-    let mut head = [0; FRAME_HEAD];
-    file.read_exact_at(&mut head, at)?;
-    let head = Head::read(&head).ok_or(FrameError::Damaged { at })?;
-    let mut payload = vec![0; head.length];
-    file.read_exact_at(&mut payload, at + FRAME_HEAD as u64)?;
-    if checksum(at, head.flags, &payload) != head.sum {
+/// Reads the one frame at `at` of an open file into `payload`.
+pub fn read_frame(file: &File, at: u64, payload: &mut Vec<u8>) -> Result<(), FrameError> {
+    // In one step, if it is as long as they are.
+    payload.resize(FRAME_HEAD + PAYLOAD + PAYLOAD / 8, 0);
+    let mut read = 0;
+    while read < payload.len() {
+        match file.read_at(&mut payload[read..], at + read as u64) {
+            Ok(0) => break,
+            Ok(count) => read += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let head = payload[..read].first_chunk().and_then(Head::read).ok_or(FrameError::Damaged { at })?;
+    let end = FRAME_HEAD + head.length;
+    payload.resize(end, 0);
+    if end > read {
+        file.read_exact_at(&mut payload[read..], at + read as u64)?;
+    }
+    payload.drain(..FRAME_HEAD);
+    if checksum(at, head.flags, payload) != head.sum {
         return Err(FrameError::Damaged { at });
     }
-    Ok(payload)
+    Ok(())
 }

@@ -1,12 +1,13 @@
 //! Reading the store: one pass over each file, everything verified, nothing changed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::frame::{FileKind, FrameError, Frames};
+use super::prints::Prints;
 use super::record::{HeldRecord, Record, Records, SignRecord};
 use super::states::{StateKind, States, read_states};
 use super::{Fate, Folded, StoreError, UrlId};
@@ -17,9 +18,6 @@ use crate::control::{Mono, RequestKind};
 pub const STATE_FOLDER: &str = "state";
 /// The file of URLs and their fates.
 pub const URLS_FILE: &str = "urls.log";
-
-/// Fingerprints that are known.
-pub type Prints = HashSet<u64, BuildHasherDefault<Folded>>;
 
 /// What a transaction says of itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -53,6 +51,19 @@ impl FateCounts {
     }
 }
 
+/// The host that a URL goes to, if it is pending and was never tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadyAt(u32);
+
+impl ReadyAt {
+    const NONE: Self = Self(u32::MAX);
+
+    /// The number of the host.
+    pub fn get(self) -> Option<u32> {
+        (self != Self::NONE).then_some(self.0)
+    }
+}
+
 /// A URL that was tried and is not done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiting {
@@ -82,8 +93,8 @@ pub struct Loaded {
     pub hosts: Vec<Box<str>>,
     /// Whether URLs over http and over https were seen of each.
     pub schemes: Vec<[bool; 2]>,
-    /// URLs of each host that were never tried, as they came in.
-    pub ready: Vec<Vec<u32>>,
+    /// URLs that were never tried: the host of each, by number; of the others none.
+    pub ready: Vec<ReadyAt>,
     /// Lanes of those that do not stand in the first.
     pub lanes: HashMap<u32, u8>,
     /// URLs that were tried.
@@ -111,6 +122,7 @@ pub struct Loaded {
     pub foretold: HashMap<u64, Told>,
     /// Bytes behind the last whole transaction, which count for nothing.
     pub torn: u64,
+    never_tried: u64,
     pub(super) index: Index,
     pub(super) next_id: u32,
     pub(super) urls_end: u64,
@@ -130,6 +142,13 @@ pub(super) struct Index {
     pub(super) written: u32,
     /// Transactions that are, since this process began.
     pub(super) transactions: u64,
+}
+
+impl Index {
+    /// Whether the URL and so many transactions are in the file.
+    pub(super) fn has(&self, id: Option<u32>, transactions: u64) -> bool {
+        id.is_none_or(|id| id < self.written) && self.transactions >= transactions
+    }
 }
 
 /// What the journal knows beyond the last transaction.
@@ -188,7 +207,7 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
             pass.frame(*at, payload, hooks.lane).ok_or_else(|| StoreError::Unknown { path: path.clone(), at: *at })?;
         }
     }
-    let Pass { mut loaded, mut fates, host_of, mut waiting, meters } = pass;
+    let Pass { mut loaded, mut fates, mut waiting, meters } = pass;
     let meters = meters.into_iter().map(|(key, (count, pages))| SignRecord::Meter { key, count, pages });
     loaded.signs.extend(meters);
     loaded.urls_end = frames.committed();
@@ -202,7 +221,7 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
     let beyond = (hooks.beyond)(&loaded.mark.clone().unwrap_or_default());
     loaded.rows = beyond.rows;
     let (known, unknown): (HashMap<_, _>, _) =
-        beyond.fates.into_iter().partition(|(print, _)| loaded.prints.contains(print));
+        beyond.fates.into_iter().partition(|(print, _)| loaded.prints.contains(*print));
     loaded.foretold = unknown;
     if !known.is_empty() {
         loaded.late = find_late(&path, known, &fates)?;
@@ -215,19 +234,12 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
             *place = *fate as u8;
         }
     }
-    loaded.ready.resize_with(loaded.hosts.len(), Vec::new);
-    for ((id, fate), host) in (0..).zip(&fates).zip(&host_of) {
-        if *fate == 0
-            && !waiting.contains_key(&id)
-            && !loaded.held.contains_key(&id)
-            && let Some(queue) = loaded.ready.get_mut(*host as usize)
-        {
-            queue.push(id);
+    for ((id, fate), host) in (0..).zip(&fates).zip(&mut loaded.ready) {
+        if *fate != 0 || waiting.contains_key(&id) || loaded.held.contains_key(&id) {
+            *host = ReadyAt::NONE;
         }
     }
-    for queue in &mut loaded.ready {
-        queue.shrink_to_fit();
-    }
+    loaded.never_tried = loaded.ready.iter().filter(|host| host.get().is_some()).count() as u64;
     loaded.lanes.retain(|id, _| fates.get(*id as usize) == Some(&0));
     loaded.index.tried.retain(|id, _| waiting.contains_key(id));
     loaded.tried = waiting.into_values().collect();
@@ -263,7 +275,6 @@ struct Pass {
     loaded: Loaded,
     /// By number; 0 = pending.
     fates: Vec<u8>,
-    host_of: Vec<u32>,
     waiting: HashMap<u32, Waiting>,
     /// The last count of each meter of the traps.
     meters: HashMap<u64, (u32, u32), BuildHasherDefault<Folded>>,
@@ -288,7 +299,7 @@ impl Pass {
                     }
                     loaded.prints.insert(url.print);
                     self.fates.push(0);
-                    self.host_of.push(url.host.unwrap_or(u32::MAX));
+                    loaded.ready.push(url.host.map_or(ReadyAt::NONE, ReadyAt));
                     if let Some(host) = url.host {
                         let name = loaded.hosts.get(host as usize)?;
                         let lane = lane(name, url.url);
@@ -336,7 +347,7 @@ impl Pass {
                 }
                 Record::Held(HeldRecord { id, trap }) => {
                     self.fates.get(id.0 as usize)?;
-                    let host = *self.host_of.get(id.0 as usize)?;
+                    let host = loaded.ready.get(id.0 as usize)?.get()?;
                     loaded.hosts.get(host as usize)?;
                     loaded.held.insert(id.0, HeldUrl { trap, host });
                 }
@@ -365,9 +376,13 @@ impl Loaded {
         self.states.get(&(kind, key.into())).map(|value| &**value)
     }
 
+    /// The same, for whoever needs it once.
+    pub fn take_state(&mut self, kind: StateKind, key: &str) -> Option<Box<[u8]>> {
+        self.states.remove(&(kind, key.into()))
+    }
+
     /// URLs that are not done.
     pub fn pending(&self) -> u64 {
-        let ready = self.ready.iter().map(|queue| queue.len() as u64).sum::<u64>();
-        ready + self.tried.len() as u64 + self.held.len() as u64
+        self.never_tried + self.tried.len() as u64 + self.held.len() as u64
     }
 }

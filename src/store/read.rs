@@ -1,10 +1,10 @@
 //! Reading URLs back: a thread that fetches the records of the queues' next heads.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use tokio::sync::mpsc;
 
@@ -71,6 +71,15 @@ struct Ask {
     needs: u64,
 }
 
+impl Ask {
+    fn newest(&self) -> Option<u32> {
+        self.ids.iter().max().copied()
+    }
+}
+
+/// URLs that are read back together, about.
+const TOGETHER: usize = 4_096;
+
 /// The engine's side of the reading thread, which ends when this is dropped.
 pub(super) struct Reading {
     asks: std::sync::mpsc::Sender<Ask>,
@@ -82,13 +91,11 @@ impl Reading {
     pub(super) fn start(path: PathBuf, index: Arc<SharedIndex>) -> io::Result<Self> {
         let (asks, asked) = std::sync::mpsc::channel::<Ask>();
         let (answers, read): ReadChannel = mpsc::unbounded_channel();
-        let mut reader = Reader { path, file: None, index: Arc::clone(&index) };
-        std::thread::Builder::new().name("store-read".into()).spawn(move || {
-            for ask in asked {
-                if answers.send(reader.answer(ask)).is_err() {
-                    return;
-                }
-            }
+        let reader = Reader { path, file: None, frame: Vec::new(), index: Arc::clone(&index), answers };
+        let thread = std::thread::Builder::new().name("store-read".into());
+        thread.spawn(move || {
+            // Nobody listens any more: so it ends.
+            let _ = reader.run(&asked);
         })?;
         Ok(Self { asks, read, index })
     }
@@ -103,6 +110,10 @@ impl Reading {
         self.index.lock().transactions
     }
 
+    pub(super) fn try_next(&mut self) -> Option<UrlsRead> {
+        self.read.try_recv().ok()
+    }
+
     pub(super) async fn next(&mut self) -> UrlsRead {
         match self.read.recv().await {
             Some(read) => read,
@@ -114,78 +125,120 @@ impl Reading {
 struct Reader {
     path: PathBuf,
     file: Option<File>,
+    /// The frame that was read last.
+    frame: Vec<u8>,
     index: Arc<SharedIndex>,
+    answers: mpsc::UnboundedSender<UrlsRead>,
 }
 
+/// Nobody listens.
+struct Gone;
+
+/// One URL that is asked for: the frame where it stands, the first number of that, and its place in the answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted {
+    at: u64,
+    first: u32,
+    id: u32,
+    place: usize,
+}
+
+type Found = Vec<Result<StoredUrl, Clean>>;
+
 impl Reader {
-    fn answer(&mut self, ask: Ask) -> UrlsRead {
-        let Ask { host, lane, ids, needs } = ask;
-        let mut answer = UrlsRead { host, lane, urls: Vec::with_capacity(ids.len()), lost: Vec::new() };
-        if let Some(newest) = ids.iter().max()
-            && !self.index.wait_for(*newest, needs)
-        {
-            // The crawl ends; nothing is lost, since what is not read stays pending.
-            return answer;
-        }
-        // By frame, so that one with several of them is read once.
-        let (mut frames, mut tries) = (BTreeMap::<u64, Vec<u32>>::new(), BTreeMap::<u64, Vec<u32>>::new());
-        let index = self.index.lock();
-        let mut starts = BTreeMap::new();
-        for id in &ids {
-            let after = index.frames.partition_point(|(first, _)| first <= id);
-            if let Some((first, at)) = after.checked_sub(1).and_then(|place| index.frames.get(place)) {
-                frames.entry(*at).or_default().push(*id);
-                starts.insert(*at, *first);
+    /// Answers what waits together: hosts that came in side by side are asked for side by side, and their URLs stand
+    /// in the same frames.
+    fn run(mut self, asked: &Receiver<Ask>) -> Result<(), Gone> {
+        while let Ok(first) = asked.recv() {
+            let mut count = first.ids.len();
+            let mut asks = vec![first];
+            while count < TOGETHER
+                && let Ok(ask) = asked.try_recv()
+            {
+                count += ask.ids.len();
+                asks.push(ask);
             }
-            if let Some(at) = index.tried.get(id) {
-                tries.entry(*at).or_default().push(*id);
+            let index = self.index.lock();
+            let (ready, waiting): (Vec<_>, Vec<_>) =
+                asks.into_iter().partition(|ask| index.has(ask.newest(), ask.needs));
+            drop(index);
+            self.answer(ready)?;
+            for ask in waiting {
+                let there = self.index.wait_for(ask.newest(), ask.needs);
+                // If not, the crawl ends; nothing is lost, since what is not read stays pending.
+                self.answer(vec![if there { ask } else { Ask { ids: Vec::new(), ..ask } }])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, asks: Vec<Ask>) -> Result<(), Gone> {
+        let missing = Clean::new("its record is not where it should be");
+        let mut found: Found = vec![Err(missing); asks.iter().map(|ask| ask.ids.len()).sum()];
+        let (mut urls, mut tries) = (Vec::with_capacity(found.len()), Vec::new());
+        let index = self.index.lock();
+        for (place, id) in asks.iter().flat_map(|ask| &ask.ids).copied().enumerate() {
+            let after = index.frames.partition_point(|(first, _)| *first <= id);
+            if let Some((first, at)) = after.checked_sub(1).and_then(|before| index.frames.get(before)).copied() {
+                urls.push(Wanted { at, first, id, place });
+            }
+            if let Some(at) = index.tried.get(&id).copied() {
+                tries.push(Wanted { at, first: 0, id, place });
             }
         }
         drop(index);
-        let mut found = BTreeMap::new();
-        for (at, wanted) in frames {
-            let first = starts.get(&at).copied().unwrap_or(0);
-            match self.frame(at) {
-                Ok(payload) => take_urls(&payload, first, &wanted, &mut found),
-                Err(error) => answer.lost.extend(wanted.iter().map(|id| (UrlId(*id), lost(&error)))),
+        urls.sort_unstable();
+        tries.sort_unstable();
+        for wanted in urls.chunk_by(|one, next| one.at == next.at) {
+            match self.read(wanted[0].at) {
+                Ok(()) => take_urls(&self.frame, wanted, &mut found),
+                Err(error) => {
+                    let lost = Clean::new(format!("state/{} {error}", super::load::URLS_FILE));
+                    wanted.iter().for_each(|wanted| found[wanted.place] = Err(lost.clone()));
+                }
             }
         }
-        for (at, wanted) in tries {
-            match self.frame(at) {
-                Ok(payload) => take_tries(&payload, &wanted, &mut found),
+        for wanted in tries.chunk_by(|one, next| one.at == next.at) {
+            match self.read(wanted[0].at) {
+                Ok(()) => take_tries(&self.frame, wanted, &mut found),
                 // The URL itself is there: it begins anew.
-                Err(error) => tracing::error!(%error, at, "the tries of a URL cannot be read back"),
+                Err(error) => tracing::error!(%error, at = wanted[0].at, "the tries of a URL cannot be read back"),
             }
         }
-        for id in ids {
-            match found.remove(&id) {
-                Some(url) => answer.urls.push(url),
-                None if answer.lost.iter().any(|(lost, _)| lost.0 == id) => {}
-                None => answer.lost.push((UrlId(id), Clean::new("its record is not where it should be"))),
+        let mut found = found.into_iter();
+        for Ask { host, lane, ids, .. } in asks {
+            let mut answer = UrlsRead { host, lane, urls: Vec::with_capacity(ids.len()), lost: Vec::new() };
+            for (id, found) in ids.into_iter().zip(&mut found) {
+                match found {
+                    Ok(url) => answer.urls.push(url),
+                    Err(why) => answer.lost.push((UrlId(id), why)),
+                }
             }
+            self.answers.send(answer).map_err(|_| Gone)?;
         }
-        answer
+        Ok(())
     }
 
-    fn frame(&mut self, at: u64) -> Result<Vec<u8>, FrameError> {
+    fn read(&mut self, at: u64) -> Result<(), FrameError> {
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(File::open(&self.path)?),
         };
-        read_frame(file, at)
+        read_frame(file, at, &mut self.frame)
     }
 }
 
-fn lost(error: &FrameError) -> Clean {
-    Clean::new(format!("state/{} {error}", super::load::URLS_FILE))
-}
-
-fn take_urls(payload: &[u8], first: u32, wanted: &[u32], found: &mut BTreeMap<u32, StoredUrl>) {
-    let mut id = first;
+/// Takes what is `wanted` of one frame, in the order of the numbers.
+fn take_urls(payload: &[u8], wanted: &[Wanted], found: &mut Found) {
+    let mut wanted = wanted.iter().peekable();
+    let mut id = wanted.peek().map_or(0, |wanted| wanted.first);
     for record in Records::new(payload) {
+        if wanted.peek().is_none() {
+            return;
+        }
         let Ok(Record::Url(url)) = record else { continue };
-        if wanted.contains(&id) {
-            let stored = StoredUrl {
+        while let Some(wanted) = wanted.next_if(|wanted| wanted.id == id) {
+            found[wanted.place] = Ok(StoredUrl {
                 id: UrlId(id),
                 url: url.url.into(),
                 depth: url.depth,
@@ -195,25 +248,26 @@ fn take_urls(payload: &[u8], first: u32, wanted: &[u32], found: &mut BTreeMap<u3
                 unprocessed: 0,
                 due: Mono::ZERO,
                 hop: None,
-            };
-            found.insert(id, stored);
+            });
         }
         id += 1;
     }
 }
 
-fn take_tries(payload: &[u8], wanted: &[u32], found: &mut BTreeMap<u32, StoredUrl>) {
+fn take_tries(payload: &[u8], wanted: &[Wanted], found: &mut Found) {
     for record in Records::new(payload) {
         let Ok(Record::Tried(tried)) = record else { continue };
-        let Some(stored) = found.get_mut(&tried.id.0).filter(|_| wanted.contains(&tried.id.0)) else { continue };
-        stored.failures = tried.failures;
-        stored.unprocessed = tried.unprocessed;
-        stored.due = tried.due;
-        stored.hop = tried.hop.map(|hop| StoredHop {
-            url: hop.url.into(),
-            hops: hop.hops,
-            cookies: hop.cookies,
-            chain: hop.chain,
-        });
+        for wanted in wanted.iter().filter(|wanted| wanted.id == tried.id.0) {
+            let Ok(stored) = &mut found[wanted.place] else { continue };
+            stored.failures = tried.failures;
+            stored.unprocessed = tried.unprocessed;
+            stored.due = tried.due;
+            stored.hop = tried.hop.as_ref().map(|hop| StoredHop {
+                url: hop.url.into(),
+                hops: hop.hops,
+                cookies: hop.cookies,
+                chain: hop.chain.clone(),
+            });
+        }
     }
 }

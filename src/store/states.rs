@@ -12,7 +12,7 @@ use super::StoreError;
 use super::file::StoreFile;
 use super::frame::{FileKind, Frames, PAYLOAD};
 use super::load::of_file;
-use crate::journal::disk::Disk;
+use crate::journal::disk::{Disk, sync_names};
 
 /// A file smaller than this is never written anew.
 pub(super) const REWRITE_MIN: u64 = 64 << 20;
@@ -117,6 +117,50 @@ fn newest(dir: &Path) -> Result<u32, super::frame::FrameError> {
     Ok(highest)
 }
 
+/// Where a state stands: its frame, and the how-manieth it is there.
+type StatePlace = (u64, u32);
+
+/// What a state is about, in short.
+fn print_of(kind: StateKind, key: &str) -> u128 {
+    xxhash_rust::xxh3::xxh3_128_with_seed(key.as_bytes(), kind as u64)
+}
+
+/// Where the last word on each thing stands in a file: all of the words at once would be most of the memory.
+fn newest_of(path: &Path) -> Result<HashMap<u128, StatePlace>, StoreError> {
+    let mut newest = HashMap::new();
+    each_in(path, |place, kind, key, _| {
+        newest.insert(print_of(kind, key), place);
+        Ok(())
+    })?;
+    Ok(newest)
+}
+
+/// Calls `each` with every state in a file.
+fn each_in(
+    path: &Path,
+    mut each: impl FnMut(StatePlace, StateKind, &str, &[u8]) -> io::Result<()>,
+) -> Result<(), StoreError> {
+    let Some(mut frames) = Frames::open(path, FileKind::Hosts).map_err(of_file(path))? else { return Ok(()) };
+    let mut transaction = Vec::new();
+    while frames.transaction(&mut transaction).map_err(of_file(path))? {
+        for (at, payload) in &transaction {
+            let (mut number, mut result) = (0, Ok(()));
+            each_state(payload, |kind, key, value| {
+                if result.is_ok() {
+                    result = each((*at, number), kind, key, value);
+                }
+                number += 1;
+            })
+            .ok_or_else(|| StoreError::Unknown { path: path.to_path_buf(), at: *at })?;
+            result.map_err(|error| of_file(path)(error.into()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a file that is written anew which go to it at once.
+const WRITTEN_AT_ONCE: u64 = 8 << 20;
+
 /// The file of states while it is written.
 pub(super) struct StatesFile {
     dir: PathBuf,
@@ -125,13 +169,16 @@ pub(super) struct StatesFile {
     /// Bytes that were valid in it when it was written anew or opened.
     valid: u64,
     rewrite_min: u64,
+    /// Its name may not be on the medium, and the one before it may still be there.
+    renamed: bool,
 }
 
 impl StatesFile {
     pub(super) fn new(dir: &Path, generation: u32, committed: u64, valid: u64, rewrite_min: u64) -> Self {
         let generation = generation.max(1);
         let file = StoreFile::new(dir.join(name_of(generation)), FileKind::Hosts, committed);
-        Self { dir: dir.to_path_buf(), generation, file, valid, rewrite_min }
+        // A process that was stopped just after it renamed may have left it so.
+        Self { dir: dir.to_path_buf(), generation, file, valid, rewrite_min, renamed: generation > 1 }
     }
 
     /// Whether most of the file is of no use any more.
@@ -140,39 +187,59 @@ impl StatesFile {
     }
 
     /// Writes what is valid into the next file and goes on with that. Everything is on the medium when this returns;
-    /// on an error the old file is still in use.
+    /// on an error before that the old file is still in use.
     pub(super) fn rewrite(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
-        let states = read_states(&self.dir).map_err(io::Error::other)?.states;
+        let old = self.file.path().to_path_buf();
+        let newest = newest_of(&old).map_err(io::Error::other)?;
         let next = self.generation + 1;
         let (path, draft) = (self.dir.join(name_of(next)), self.dir.join(format!("{}.new", name_of(next))));
         // A draft of a process that was stopped here: cut and written over.
         let mut file = StoreFile::new(draft.clone(), FileKind::Hosts, 0);
         let mut payload = Vec::new();
-        for ((kind, key), value) in &states {
-            push_state(&mut payload, *kind, key, value);
+        let mut written = 0;
+        let copied = each_in(&old, |place, kind, key, value| {
+            if newest.get(&print_of(kind, key)) == Some(&place) {
+                push_state(&mut payload, kind, key, value);
+            }
             if payload.len() >= PAYLOAD {
-                file.push(&payload, false);
+                // Transactions of a bearable size: the file counts for nothing before it has its name.
+                let ends = file.end() >= written + WRITTEN_AT_ONCE;
+                file.push(&payload, ends);
                 payload.clear();
-                if file.end() % (8 << 20) < PAYLOAD as u64 {
+                if ends {
+                    written = file.end();
                     file.write(disk)?;
+                    file.sync()?;
                 }
             }
-        }
+            Ok(())
+        });
+        copied.map_err(io::Error::other)?;
         file.push(&payload, true);
         file.write(disk)?;
         file.sync()?;
         disk.rename(&draft, &path)?;
         // From here on whoever reads takes the new one, so nothing may go into the old any more.
-        if let Err(error) = disk.sync_dir(&self.dir) {
-            tracing::warn!(%error, "the folder of the state cannot be synced");
-        }
-        let old = self.file.path().to_path_buf();
         let end = file.end();
         self.generation = next;
         self.file = StoreFile::new(path, FileKind::Hosts, end);
         self.valid = end;
-        // Whoever reads takes the newer one; that the older is still there costs only room.
-        if let Err(error) = std::fs::remove_file(&old) {
+        self.renamed = true;
+        self.settle_names(disk)
+    }
+
+    /// Puts the new file's name on the medium, if it is not there yet; the old file is of no use then.
+    pub(super) fn settle_names(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
+        if !self.renamed {
+            return Ok(());
+        }
+        sync_names(disk, &self.dir)?;
+        self.renamed = false;
+        let old = self.dir.join(name_of(self.generation.saturating_sub(1)));
+        // That the older is still there costs only room.
+        if let Err(error) = disk.remove(&old)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::warn!(%error, file = %old.display(), "an old file of states cannot be removed");
         }
         Ok(())

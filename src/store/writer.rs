@@ -1,33 +1,47 @@
 //! The store's writing thread: one transaction after the other, each wholly on the medium or not at all.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::file::StoreFile;
-use super::frame::FileKind;
+use super::frame::{FileKind, PAYLOAD};
 use super::load::{Index, Loaded, Mark, URLS_FILE};
 use super::room::Room;
 use super::states::StatesFile;
 use super::{Barrier, StoreHealth, StoreOptions, record};
 use crate::journal::disk::Disk;
+use crate::journal::handover::{Desk, Handover, Writing};
 use crate::text::Clean;
 
 /// Records that will stand in one frame, and what the index must know of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Piece {
     pub(super) payload: Vec<u8>,
     /// The first URL in it.
     pub(super) first_url: Option<u32>,
+    /// How many there are.
+    pub(super) urls: u32,
     /// URLs that it tells a try of.
     pub(super) tried: Vec<u32>,
     /// URLs that it tells the fate of.
     pub(super) ended: Vec<u32>,
 }
+
+impl Default for Piece {
+    fn default() -> Self {
+        // The last record may pass the end a little.
+        let payload = Vec::with_capacity(PAYLOAD + PAYLOAD / 8);
+        Self { payload, first_url: None, urls: 0, tried: Vec::new(), ended: Vec::new() }
+    }
+}
+
+/// Bytes that one commit takes, about; what waits behind them is the next one's.
+pub(super) const COMMIT_BYTES: usize = 4 << 20;
 
 /// What the engine hands over at once.
 pub(super) struct Transaction {
@@ -38,20 +52,11 @@ pub(super) struct Transaction {
 }
 
 /// What the handle and the writer share.
+#[derive(Default)]
 pub(super) struct Shared {
-    queue: Mutex<Queue>,
-    filled: Condvar,
-    ended: Condvar,
+    pub(super) handover: Handover<VecDeque<Transaction>>,
     /// Bytes handed over and not yet on the medium.
     pub(super) waiting: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Queue {
-    transactions: Vec<Transaction>,
-    closing: bool,
-    abandoned: bool,
-    ended: bool,
 }
 
 /// Where URLs stand, for whoever reads them back.
@@ -69,11 +74,10 @@ impl SharedIndex {
     }
 
     /// Waits until the URL and so many transactions are in the file; false if they never will be.
-    pub(super) fn wait_for(&self, id: u32, transactions: u64) -> bool {
-        let missing = |index: &Index| index.written <= id || index.transactions < transactions;
-        let waiting = |index: &mut Index| missing(index) && !self.over.load(Ordering::Acquire);
+    pub(super) fn wait_for(&self, id: Option<u32>, transactions: u64) -> bool {
+        let waiting = |index: &mut Index| !index.has(id, transactions) && !self.over.load(Ordering::Acquire);
         let index = self.grown.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner);
-        !missing(&index)
+        index.has(id, transactions)
     }
 
     pub(super) fn end(&self) {
@@ -86,37 +90,14 @@ impl SharedIndex {
 
 impl Shared {
     pub(super) fn new(index: Index) -> (Arc<Self>, Arc<SharedIndex>) {
-        let shared = Self {
-            queue: Mutex::default(),
-            filled: Condvar::new(),
-            ended: Condvar::new(),
-            waiting: AtomicUsize::new(0),
-        };
         let index = SharedIndex { index: Mutex::new(index), grown: Condvar::new(), over: false.into() };
-        (Arc::new(shared), Arc::new(index))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // The queue is whole whenever the lock is free.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        (Arc::default(), Arc::new(index))
     }
 
     pub(super) fn push(&self, transaction: Transaction) {
         self.waiting.fetch_add(transaction.bytes, Ordering::AcqRel);
-        self.lock().transactions.push(transaction);
-        self.filled.notify_one();
-    }
-
-    /// Tells the writer to end and waits until it has.
-    pub(super) fn finish(&self, deadline: Duration) {
-        let mut queue = self.lock();
-        queue.closing = true;
-        self.filled.notify_one();
-        let waited = self.ended.wait_timeout_while(queue, deadline, |queue| !queue.ended);
-        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        queue.abandoned = true;
-        drop(queue);
-        self.filled.notify_one();
+        self.handover.lock().queue.push_back(transaction);
+        self.handover.wake();
     }
 }
 
@@ -130,8 +111,6 @@ pub(super) struct Writer {
     urls: StoreFile,
     states: StatesFile,
     next_id: u32,
-    /// The names of the files are on the medium, as far as the file system can tell.
-    named: bool,
     room: Room,
     dir: PathBuf,
     health: watch::Sender<StoreHealth>,
@@ -172,7 +151,6 @@ impl Writer {
                 options.rewrite_min,
             ),
             next_id: loaded.next_id,
-            named: false,
             room: Room::default(),
             dir: dir.to_path_buf(),
             health: watch::Sender::new(StoreHealth::default()),
@@ -183,62 +161,20 @@ impl Writer {
         self.health.subscribe()
     }
 
-    /// Until closed or abandoned; tells whoever waits, also after a panic.
-    pub(super) fn run_to_end(self) {
-        Ending(self).0.run();
-    }
-
-    fn run(&mut self) {
-        loop {
-            let (transactions, closing) = self.take();
-            self.look_for_room();
-            if transactions.is_empty() {
-                if closing {
-                    return;
-                }
-                continue;
-            }
-            let bytes = transactions.iter().map(|one| one.bytes).sum();
-            let Some(last) = transactions.last().map(|one| one.mark.clone()) else { continue };
-            // What must be there first is on the medium before a byte of the transaction is written.
-            while let Err(reason) = self.pass_barriers() {
-                if !self.wait_for_retry(reason) {
-                    return;
-                }
-            }
-            let learned = self.append(transactions, last);
-            while let Err(reason) = self.settle() {
-                if !self.wait_for_retry(reason) {
-                    return;
-                }
-            }
-            self.learn(learned);
-            self.shared.waiting.fetch_sub(bytes, Ordering::AcqRel);
-            self.health.send_modify(|health| {
-                health.commits += 1;
-                health.blocked = None;
-            });
-            if self.states.is_overgrown()
-                && let Err(error) = self.states.rewrite(&mut *self.disk)
-            {
-                // The old file serves as well; it is tried again after the next transaction.
-                tracing::warn!(%error, "the file of states cannot be written anew");
-            }
-        }
-    }
-
     fn take(&self) -> (Vec<Transaction>, bool) {
-        let idle = |queue: &mut Queue| queue.transactions.is_empty() && !queue.closing;
-        let (filled, queue) = (&self.shared.filled, self.shared.lock());
-        let mut queue = match self.room.is_low() {
-            // Looked at again by itself: nothing else will happen.
-            true => {
-                let waited = filled.wait_timeout_while(queue, self.options.retry, idle);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-            false => filled.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner),
-        };
-        (std::mem::take(&mut queue.transactions), queue.closing)
+        let idle = |desk: &mut Desk<VecDeque<Transaction>>| desk.queue.is_empty() && !desk.closing;
+        let handover = &self.shared.handover;
+        // Where there is little room it is looked at again by itself: nothing else will happen.
+        let mut desk = handover.wait(handover.lock(), self.room.is_low().then_some(self.options.retry), idle);
+        let mut bytes = 0;
+        let mut taken = Vec::new();
+        while bytes < COMMIT_BYTES
+            && let Some(transaction) = desk.queue.pop_front()
+        {
+            bytes += transaction.bytes;
+            taken.push(transaction);
+        }
+        (taken, desk.closing)
     }
 
     fn look_for_room(&mut self) {
@@ -283,7 +219,7 @@ impl Writer {
             learned.frames.extend(piece.first_url.map(|first| (first, at)));
             learned.tried.extend(piece.tried.into_iter().map(|id| (id, at)));
             learned.ended.extend(piece.ended);
-            self.next_id += urls_in(&piece.payload, piece.first_url);
+            self.next_id += piece.urls;
         }
         learned.written = self.next_id;
         learned
@@ -291,17 +227,13 @@ impl Writer {
 
     /// Writes and syncs, the states first: they may be newer than the fates, never older.
     fn settle(&mut self) -> Result<(), Clean> {
+        let named = self.states.settle_names(&mut *self.disk);
+        named.map_err(|error| blocked_reason(self.states.file.path(), &error))?;
         for file in [&mut self.states.file, &mut self.urls] {
-            if file.is_dirty() {
-                let settled = file.write(&mut *self.disk).and_then(|()| file.sync());
-                settled.map_err(|error| blocked_reason(file.path(), &error))?;
-            }
+            file.inherit(&mut *self.disk).map_err(|error| blocked_reason(file.path(), &error))?;
         }
-        if !std::mem::replace(&mut self.named, true)
-            && let Some(dir) = self.urls.path().parent()
-        {
-            // Not every file system can sync a folder; the files themselves are synced.
-            let _ = self.disk.sync_dir(dir);
+        for file in [&mut self.states.file, &mut self.urls] {
+            file.settle(&mut *self.disk).map_err(|error| blocked_reason(file.path(), &error))?;
         }
         Ok(())
     }
@@ -320,46 +252,71 @@ impl Writer {
     }
 
     /// Says why, and waits before the next try; false = give up.
-    fn wait_for_retry(&self, reason: Clean) -> bool {
+    fn rest(&self, reason: Clean) -> bool {
         self.health.send_modify(|health| health.blocked = Some(reason));
-        let queue = self.shared.lock();
-        let was_closing = queue.closing;
-        let waited = self
-            .shared
-            .filled
-            .wait_timeout_while(queue, self.options.retry, |queue| queue.closing == was_closing && !queue.abandoned);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.abandoned
+        self.shared.handover.rest(self.options.retry)
     }
 }
 
-/// URLs in a payload.
-fn urls_in(payload: &[u8], first: Option<u32>) -> u32 {
-    if first.is_none() {
-        return 0;
+impl Writing for Writer {
+    type Queue = VecDeque<Transaction>;
+
+    fn handover(&self) -> &Handover<VecDeque<Transaction>> {
+        &self.shared.handover
     }
-    let urls = record::Records::new(payload).filter(|record| matches!(record, Ok(record::Record::Url(_))));
-    u32::try_from(urls.count()).unwrap_or(0)
+
+    /// Until closed or abandoned.
+    fn run(&mut self) {
+        loop {
+            let (transactions, closing) = self.take();
+            self.look_for_room();
+            if transactions.is_empty() {
+                if closing {
+                    return;
+                }
+                continue;
+            }
+            let bytes = transactions.iter().map(|one| one.bytes).sum();
+            let Some(last) = transactions.last().map(|one| one.mark.clone()) else { continue };
+            // What must be there first is on the medium before a byte of the transaction is written.
+            while let Err(reason) = self.pass_barriers() {
+                if !self.rest(reason) {
+                    return;
+                }
+            }
+            let learned = self.append(transactions, last);
+            while let Err(reason) = self.settle() {
+                if !self.rest(reason) {
+                    return;
+                }
+            }
+            self.learn(learned);
+            self.shared.waiting.fetch_sub(bytes, Ordering::AcqRel);
+            self.health.send_modify(|health| {
+                health.commits += 1;
+                health.blocked = None;
+            });
+            if self.states.is_overgrown()
+                && let Err(error) = self.states.rewrite(&mut *self.disk)
+            {
+                // The old file serves as well; it is tried again after the next transaction.
+                tracing::warn!(%error, "the file of states cannot be written anew");
+            }
+        }
+    }
+
+    fn over(&mut self) {
+        if self.shared.waiting.load(Ordering::Acquire) > 0 {
+            self.health.send_modify(|health| {
+                health.blocked.get_or_insert_with(|| Clean::new("the store's writer has ended"));
+            });
+        }
+        self.index.end();
+    }
 }
 
 /// What the operator is told when nothing can be written.
 fn blocked_reason(path: &Path, error: &io::Error) -> Clean {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     Clean::new(format!("state/{name} cannot be written: {error}"))
-}
-
-/// Tells whoever waits that the thread is over, also if it panicked.
-struct Ending(Writer);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let writer = &self.0;
-        if writer.shared.waiting.load(Ordering::Acquire) > 0 {
-            writer.health.send_modify(|health| {
-                health.blocked.get_or_insert_with(|| Clean::new("the store's writer has ended"));
-            });
-        }
-        writer.index.end();
-        writer.shared.lock().ended = true;
-        writer.shared.ended.notify_all();
-    }
 }

@@ -280,8 +280,18 @@ pub fn completions<'a>(text: &str, hosts: impl Iterator<Item = &'a str>) -> Vec<
         "mouse" => ["on", "off"].iter().filter(|word| word.starts_with(last)).map(|word| complete(word)).collect(),
         "set" => vec![String::from("set fps ")],
         "rate" | "capacity" | "pause" | "resume" | "auto" | "reset" | "budget" | "wake" => {
-            let words =
-                ["marked", "all", "for", "is:stuck", "is:angry", "is:trap", "is:tail", "is:forgotten", "is:override"];
+            let words = [
+                "marked",
+                "all",
+                "for",
+                "is:stuck",
+                "is:angry",
+                "is:shared",
+                "is:trap",
+                "is:tail",
+                "is:forgotten",
+                "is:override",
+            ];
             let words = words.into_iter().chain(["is:paused", "is:held", "state:back"]);
             let words = words.filter(|word| word.starts_with(last)).map(str::to_owned);
             let hosts = hosts.filter(|host| !last.is_empty() && host.starts_with(last)).map(str::to_owned);

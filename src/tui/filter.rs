@@ -25,6 +25,8 @@ enum Test {
     Part(String),
     /// The whole name.
     Glob(GlobMatcher),
+    /// Part of its group's name, in small letters.
+    Group(String),
     /// A property in a word.
     Is(Property),
     /// The state's word.
@@ -45,9 +47,10 @@ enum Property {
 
 impl Property {
     /// All with their words.
-    const ALL: [(&'static str, Self); 9] = [
+    const ALL: [(&'static str, Self); 10] = [
         ("stuck", Self::Concern(ConcernKind::Stuck)),
         ("angry", Self::Concern(ConcernKind::Angry)),
+        ("shared", Self::Concern(ConcernKind::SharedLimit)),
         ("trap", Self::Concern(ConcernKind::Trap)),
         ("tail", Self::Concern(ConcernKind::Tail)),
         ("forgotten", Self::Concern(ConcernKind::Forgotten)),
@@ -158,6 +161,7 @@ impl Term {
         let applies = match &self.test {
             Test::Part(part) => row.name.as_str().contains(part.as_str()),
             Test::Glob(glob) => glob.is_match(row.name.as_str()),
+            Test::Group(part) => row.group.as_ref().is_some_and(|group| group.as_str().contains(part.as_str())),
             Test::Is(property) => property.applies(view, now),
             Test::State(state) => view.state == *state,
             Test::Figure(figure, comparison, bound) => comparison.holds(figure.of(view, now), *bound),
@@ -214,7 +218,7 @@ impl Filter {
         let says = |term: &Term| match &term.test {
             Test::Part(part) => name.contains(part.as_str()) != term.not,
             Test::Glob(glob) => glob.is_match(name) != term.not,
-            Test::Is(_) | Test::State(_) | Test::Figure(..) => true,
+            Test::Group(_) | Test::Is(_) | Test::State(_) | Test::Figure(..) => true,
         };
         self.is_empty() || self.alternatives.iter().any(|terms| terms.iter().all(says))
     }

@@ -85,16 +85,17 @@ fn attention(view: &HostView) -> u64 {
     let rank: u64 = match (view.concern.map(|concern| concern.kind), view.state) {
         (Some(ConcernKind::Stuck), _) => 0,
         (Some(ConcernKind::Angry), _) => 1,
-        (Some(ConcernKind::Trap), _) => 2,
-        (Some(ConcernKind::Tail), _) => 3,
-        (Some(ConcernKind::Forgotten), _) => 4,
-        (None, HostState::Paused) => 5,
-        (None, _) if view.overriding.is_some() => 6,
-        (None, HostState::Block) => 7,
-        (None, HostState::Back) => 8,
-        (None, HostState::Run | HostState::Wait) => 9,
-        (None, HostState::Idle) => 10,
-        (None, HostState::Done) => 11,
+        (Some(ConcernKind::SharedLimit), _) => 2,
+        (Some(ConcernKind::Trap), _) => 3,
+        (Some(ConcernKind::Tail), _) => 4,
+        (Some(ConcernKind::Forgotten), _) => 5,
+        (None, HostState::Paused) => 6,
+        (None, _) if view.overriding.is_some() => 7,
+        (None, HostState::Block) => 8,
+        (None, HostState::Back) => 9,
+        (None, HostState::Run | HostState::Wait) => 10,
+        (None, HostState::Idle) => 11,
+        (None, HostState::Done) => 12,
     };
     // Within a concern, the older first, by the second.
     let since = view.concern.map_or(0, |concern| concern.since.as_nanos() / 1_000_000_000);

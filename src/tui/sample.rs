@@ -48,12 +48,13 @@ pub fn view(id: u32) -> HostView {
         eta: Some(Duration::from_secs(365)),
         cold: false,
         why: None,
+        group: None,
     }
 }
 
 /// A row by its number and name.
 pub fn row(id: u32, name: &str) -> HostRow {
-    HostRow { name: Clean::new(name), endpoints: Arc::new([]), view: view(id) }
+    HostRow { name: Clean::new(name), group: None, endpoints: Arc::new([]), view: view(id) }
 }
 
 /// A moment so many seconds before [`NOW`].
@@ -223,6 +224,7 @@ pub fn snapshot() -> Snapshot {
                 overridden: 1,
                 stuck: 1,
                 angry: 2,
+                sharing: 0,
                 trapped: 0,
                 tail: 1,
                 forgotten: 0,

@@ -36,7 +36,7 @@ pub fn state(view: &HostView, now: Mono) -> (&'static str, String) {
 }
 
 /// Why a host is held.
-fn because(reason: HoldReason) -> String {
+pub fn because(reason: HoldReason) -> String {
     match reason {
         HoldReason::RetryAfter { asked, capped } => {
             let capped = if capped { ", cut to retry_after_max" } else { "" };
@@ -75,6 +75,8 @@ fn limiting(view: &HostView, now: Mono) -> String {
         Limiting::NothingQueued => String::from("nothing is queued"),
         Limiting::RequestLimit => String::from("its max_requests is used up"),
         Limiting::GlobalRate => String::from("the global rate is used up"),
+        Limiting::GroupTokens => String::from("waits for its turn at the bucket that its group shares"),
+        Limiting::Placing => String::from("its address is looked up: hosts of one address share a bucket"),
     }
 }
 
@@ -101,6 +103,7 @@ pub fn bucket(view: &HostView, now: Mono) -> String {
             Limiting::RobotsDelay => format!("{level}: not the bucket but the site's Crawl-delay spaces requests"),
             Limiting::RobotsPending => format!("{level}: not rate-limited, waits for robots.txt"),
             Limiting::GlobalRate => format!("{level}: not this bucket but the global rate limits"),
+            Limiting::GroupTokens => format!("{level}: not this bucket but that of its group limits"),
             Limiting::RequestLimit => format!("{level}: not rate-limited, the host's request limit is reached"),
             // It came since the snapshot, and is as good as spent.
             Limiting::NoTokens => String::from("rate-limited by us: this token goes out at once"),

@@ -409,9 +409,8 @@ fn halt(model: &mut Model) -> Vec<Request> {
 /// Puts the cursor on the first position whose host needs a human.
 fn find_alert(model: &mut Model, positions: impl Iterator<Item = usize>, now: Mono) {
     let urgent = |kind| match kind {
-        ConcernKind::Stuck | ConcernKind::Angry | ConcernKind::Trap | ConcernKind::Tail | ConcernKind::Forgotten => {
-            true
-        }
+        ConcernKind::Stuck | ConcernKind::Angry | ConcernKind::SharedLimit => true,
+        ConcernKind::Trap | ConcernKind::Tail | ConcernKind::Forgotten => true,
     };
     let mut positions = positions;
     let found = positions.find(|position| {

@@ -78,6 +78,10 @@ fn concern_words(concern: &Concern, now: Mono, times: &str) -> Vec<String> {
         }
         Evidence::LongRetryAfter { asked: wait } => vec![format!("{word} asked {}", asked(wait))],
         Evidence::Blocked { run } => vec![format!("{word} block {times}{run}")],
+        Evidence::Coincides { times: 0 } => vec![String::from(word), String::from("named by the server")],
+        Evidence::Coincides { times: count } => {
+            vec![String::from(word), format!("refused with another {times}{count}")]
+        }
         Evidence::HeldBack { urls } => vec![format!("{word} {urls} held"), String::from(":allow or :exclude")],
         Evidence::Later { eta } => vec![format!("{word} {} left", age(eta))],
         // How long comes first: that alone is seen on narrow screens.
@@ -124,6 +128,8 @@ fn limiting_words(view: &HostView, held: bool) -> Option<String> {
         Limiting::NothingQueued => String::from("nothing queued"),
         Limiting::RequestLimit => String::from("request limit"),
         Limiting::GlobalRate => String::from("global rate"),
+        Limiting::GroupTokens => String::from("group's tokens"),
+        Limiting::Placing => String::from("asks for address"),
     })
 }
 
@@ -190,6 +196,8 @@ mod tests {
             (Limiting::NothingQueued, "nothing queued"),
             (Limiting::RequestLimit, "request limit"),
             (Limiting::GlobalRate, "global rate"),
+            (Limiting::GroupTokens, "group's tokens"),
+            (Limiting::Placing, "asks for address"),
         ] {
             let said = words(|view| {
                 view.limiting = limiting;

@@ -49,7 +49,7 @@ fn case_119_without_a_terminal_plain_lines_are_printed_and_the_crawl_ends_by_its
 }
 
 #[test]
-fn the_first_interrupt_drains() {
+fn row_14_the_first_interrupt_drains() {
     for signal in [Signal::INT, Signal::TERM] {
         let scene = busy();
         let child = scene.headless();
@@ -82,7 +82,7 @@ fn wanted_20_the_second_one_stops_though_a_request_hangs() {
 }
 
 #[test]
-fn a_hang_up_without_a_terminal_changes_nothing() {
+fn row_14_a_hang_up_without_a_terminal_changes_nothing() {
     let scene = Scene::new(fine(Duration::ZERO), 100.0, 4.0, "");
     scene.list(&["a.test"], 150);
     let child = scene.headless();

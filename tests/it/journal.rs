@@ -122,7 +122,7 @@ proptest! {
 }
 
 #[test]
-fn a_journal_cut_anywhere_is_read_and_gone_on_with() {
+fn case_88_a_journal_cut_anywhere_is_read_and_gone_on_with() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let rows: Vec<RequestRow> = (0..3).map(row).collect();
     let all = vec![event(0.0, Who::System, What::Start), event(1.0, Who::Operator, What::Halt)];
@@ -289,7 +289,7 @@ fn closing_on_a_full_disk_ends_and_says_what_is_missing() {
 }
 
 #[tokio::test]
-async fn case_99_renamed_outside_nothing_is_lost() {
+async fn case_99_row_11_renamed_outside_nothing_is_lost() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut journal = open(dir.path(), eager());
     for round in 0..4 {
@@ -306,7 +306,7 @@ async fn case_99_renamed_outside_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn case_99_truncated_outside_every_line_is_whole_and_no_zero_byte_is_left() {
+async fn case_99_row_11_truncated_outside_every_line_is_whole_and_no_zero_byte_is_left() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("requests.csv");
     let mut journal = open(dir.path(), eager());
@@ -326,7 +326,7 @@ async fn case_99_truncated_outside_every_line_is_whole_and_no_zero_byte_is_left(
 }
 
 #[tokio::test]
-async fn case_99_removed_outside_it_is_made_anew() {
+async fn case_99_row_11_removed_outside_it_is_made_anew() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut journal = open(dir.path(), eager());
     fs::remove_file(dir.path().join("requests.csv")).expect("removed");

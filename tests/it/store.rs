@@ -1,5 +1,7 @@
 //! The store by itself: every operation fails in turn, the files are cut and changed at every place.
 
+mod power;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -50,7 +52,7 @@ impl Held {
     fn of(loaded: &Loaded) -> Self {
         Self {
             hosts: loaded.hosts.len(),
-            pending: loaded.ready.iter().flatten().copied().collect(),
+            pending: (0..).zip(&loaded.ready).filter(|(_, host)| host.get().is_some()).map(|(id, _)| id).collect(),
             tried: loaded.tried.iter().map(|one| (one.id.0, one.due.as_nanos())).collect(),
             counts: (loaded.counts.done, loaded.counts.failed, loaded.counts.skipped),
             states: loaded.states.iter().map(|((_, key), value)| (key.to_string(), value.to_vec())).collect(),
@@ -224,6 +226,27 @@ fn case_88_cut_at_any_length_the_file_of_urls_opens_and_loses_only_its_torn_tail
 }
 
 #[test]
+fn case_88_cut_at_any_length_the_file_of_states_opens_and_loses_only_its_torn_tail() {
+    let (run, _) = written();
+    let names: Vec<_> = fs::read_dir(run.path().join("state")).expect("a folder").collect();
+    let paths = names.into_iter().map(|entry| entry.expect("an entry").path());
+    let file = paths.into_iter().find(|path| !path.ends_with("urls.log")).expect("a file of states");
+    let bytes = fs::read(&file).expect("readable");
+    let mut longest = 0;
+    for length in 0..=bytes.len() {
+        fs::write(&file, &bytes[..length]).expect("written");
+        let loaded = read(run.path()).unwrap_or_else(|error| panic!("{length} bytes: {error}"));
+        let held = Held::of(&loaded);
+        assert_eq!(held.urls(), after(STEPS).urls(), "{length} bytes");
+        let steps = (0..=STEPS).find(|steps| after(*steps).states == held.states);
+        let steps = steps.unwrap_or_else(|| panic!("{length} bytes: states of no time"));
+        assert!(steps >= longest, "a longer file holds less");
+        longest = steps;
+    }
+    assert_eq!(longest, STEPS);
+}
+
+#[test]
 fn row_40_a_flipped_bit_is_named_wherever_it_is() {
     let (run, bytes) = written();
     let file = run.path().join("state/urls.log");
@@ -254,12 +277,12 @@ fn row_40_a_flipped_bit_is_named_wherever_it_is() {
 fn row_40_a_file_of_another_version_is_refused_with_its_number() {
     let (run, bytes) = written();
     let mut other = bytes;
-    other[8] = 2;
+    other[8] = 3;
     let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&other[..16], 0).to_le_bytes();
     other[16..24].copy_from_slice(&sum);
     fs::write(run.path().join("state/urls.log"), other).expect("written");
     let text = read(run.path()).expect_err("another version").to_string();
-    assert!(text.contains("version 2") && text.contains("reads version 1"), "{text}");
+    assert!(text.contains("version 3") && text.contains("reads version 2"), "{text}");
 }
 
 /// A disk that renames nothing: the states cannot be written anew.

@@ -6,6 +6,7 @@ pub(crate) mod disk;
 pub(crate) mod engine;
 pub(crate) mod lab;
 pub(crate) mod oracle;
+pub(crate) mod power;
 pub(crate) mod pty;
 pub(crate) mod raw_server;
 pub(crate) mod records;

@@ -97,6 +97,12 @@ impl Engine {
 
     fn use_grant(&mut self, now: Mono, grant: Grant) {
         let Grant { host, lane, .. } = grant;
+        if self.is_to_be_placed(host) {
+            // Nothing goes out before it is known whose bucket it takes its tokens from.
+            self.controller.cancel(now, &grant);
+            self.place_by_address(now, host);
+            return;
+        }
         // Others wait for it, and it may be what the host's own pages wait for.
         if let Some(job) = self.frontier.pop_robots(host)
             && let Ok(url) = Url::parse(&job.url)

@@ -1,5 +1,6 @@
 //! A request ended: what the controller makes of it, the row for the journal, and what becomes of the URL.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use super::discover::Hop;
@@ -7,11 +8,14 @@ use super::dispatch::Flight;
 use super::gather::End;
 use super::{Engine, LOCAL_REST, Looks, SPENT};
 use crate::control::backoff::{self, NoJitter};
-use crate::control::{Answer, Class, HostId, Lane, Mono, Outcome, REFUSING, RequestKind, Value, Verdict, What, Who};
+use crate::control::{
+    Answer, Class, HostId, Lane, Mono, Origin, Outcome, REFUSING, RequestKind, Value, Verdict, What, Who,
+};
 use crate::crawl::address::{Authority, fingerprint};
 use crate::crawl::exchange::Reply;
 use crate::crawl::frontier::Doom;
 use crate::crawl::job::{Job, UNPROCESSED_MAX};
+use crate::crawl::scope::domain_of;
 use crate::crawl::worker::{Asked, Finished};
 use crate::journal::record::RequestRow;
 use crate::journal::timeline::bins::Code;
@@ -80,8 +84,14 @@ impl Engine {
             latency,
             unprocessed: reply.unprocessed || (mixed && is_of_its_scheme(flight.job.kind(), reply.verdict)),
         };
+        if let Some(peer) = reply.peer {
+            self.follow_address(now, answer.host, peer.ip());
+        }
+        if matches!(reply.status, Some(429 | 503 | 403)) {
+            self.controller.origin(answer.host, origin_of(&flight.url, &reply));
+        }
         if let Some(hint) = &reply.hint {
-            self.controller.hint(now, answer.host, hint, matches!(reply.status, Some(429 | 503)));
+            self.controller.hint(now, answer.host, answer.lane, hint, matches!(reply.status, Some(429 | 503 | 403)));
         }
         let judgement = self.controller.answer(now, &answer);
         let outcome = judgement.outcome;
@@ -458,6 +468,21 @@ impl Engine {
             self.recently.note(grant.host, Recent::Request { wall: row.time, path, status, outcome, latency });
         }
         self.journal.request(row);
+    }
+}
+
+/// What connects a refusal with those of other hosts: domain, socket, and the bucket that the server names.
+fn origin_of(url: &url::Url, reply: &Reply) -> Origin {
+    let hash = |value: &dyn Fn(&mut DefaultHasher)| {
+        let mut hasher = DefaultHasher::new();
+        value(&mut hasher);
+        hasher.finish().max(1)
+    };
+    let domain = matches!(url.host(), Some(url::Host::Domain(_))).then(|| domain_of(url));
+    Origin {
+        domain: domain.map_or(0, |domain| hash(&|hasher| domain.hash(hasher))),
+        peer: reply.peer.map_or(0, |peer| hash(&|hasher| peer.hash(hasher))),
+        bucket: reply.hint.map_or(0, |hint| hint.bucket),
     }
 }
 

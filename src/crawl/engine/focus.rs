@@ -57,6 +57,11 @@ impl Recently {
         self.fresh = host.is_some();
     }
 
+    /// The host in focus.
+    pub(super) fn looked_at(&self) -> Option<HostId> {
+        self.focus
+    }
+
     /// Whether a watcher would see something new.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh

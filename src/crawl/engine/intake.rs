@@ -4,7 +4,7 @@ use url::Url;
 
 use super::{Engine, SPENT};
 use crate::control::{Command, HostId, Lane, Mono, Value, What, Who};
-use crate::crawl::address::{Authority, Userinfo, fingerprint, host_text};
+use crate::crawl::address::{Address, Authority, Userinfo, host_text};
 use crate::crawl::frontier::Admission;
 use crate::crawl::input::{Batch, InputItem};
 use crate::crawl::job::Job;
@@ -32,6 +32,12 @@ impl Engine {
             self.persisted.inputs_read |= self.inputs.is_none() && read.is_some_and(|read| read.is_named());
             return;
         };
+        let prints = batch.iter().filter_map(|item| match item {
+            InputItem::Url(address) => Some(address.fingerprint),
+            InputItem::Bad(_) => None,
+        });
+        // The answer is of no interest: after it, what is asked for one by one is near.
+        std::hint::black_box(self.frontier.look_at(prints));
         for item in batch {
             match item {
                 InputItem::Url(address) => {
@@ -41,7 +47,7 @@ impl Engine {
                         let url = address.url.as_str();
                         self.event(Who::System, None, What::Anomaly, Value::None, Value::None, why, Some(url));
                     }
-                    self.admit(address.url);
+                    self.admit(&address);
                 }
                 InputItem::Bad(bad) => self.bad_line(&bad.to_string()),
             }
@@ -57,9 +63,9 @@ impl Engine {
     }
 
     /// A URL enters the frontier, unless it is known, excluded or spent.
-    pub(super) fn admit(&mut self, url: Url) {
-        self.scope.give(&url);
-        let print = fingerprint(&url);
+    pub(super) fn admit(&mut self, address: &Address) {
+        let (url, print) = (&address.url, address.fingerprint);
+        self.scope.give(url);
         match self.frontier.admit(print) {
             Admission::New => {}
             Admission::Known => return,
@@ -68,25 +74,24 @@ impl Engine {
                 return;
             }
         }
-        let job = Job::page(&url, self.now);
-        if let Some(pattern) = self.excluded_by(&url) {
-            let id = self.frontier.enter(print, None, &job);
+        if let Some(pattern) = self.excluded_by(url) {
+            let id = self.frontier.enter(print, None, &Job::page(url, self.now));
             self.skip(id, None, url.as_str(), &format!("excluded by {pattern}"));
             return;
         }
-        let Some(host) = self.host_of(&url) else {
-            let id = self.frontier.enter(print, None, &job);
+        let Some(host) = self.host_of(url) else {
+            let id = self.frontier.enter(print, None, &Job::page(url, self.now));
             self.skip(id, None, url.as_str(), "too many hosts");
             return;
         };
-        let id = self.frontier.enter(print, Some(host), &job);
         if self.is_spent(host) {
+            let id = self.frontier.enter(print, Some(host), &Job::page(url, self.now));
             self.skip(id, Some(host), url.as_str(), SPENT);
             return;
         }
-        self.hosts.note_scheme(host, &url);
-        let lane = self.hosts.lane(host, &url, &self.config);
-        self.frontier.push(host, lane, job.numbered(id));
+        self.hosts.note_scheme(host, url);
+        let lane = self.hosts.lane(host, url, &self.config);
+        self.frontier.take_in(print, host, lane, url, self.now);
         self.sync(host, lane);
     }
 
@@ -104,6 +109,7 @@ impl Engine {
         if self.hosts.len() > known {
             self.frontier.add_host(&host_text(url));
             self.recall(host);
+            self.group_new(host, url);
         }
         Some(host)
     }

@@ -9,7 +9,7 @@ use super::sift::Because;
 use super::{Engine, UrlCounts};
 use crate::clock::Wall;
 use crate::control::{HostId, Lane, Mono, SavedHost, Value, What, Who};
-use crate::crawl::address::{fingerprint, host_text, parse_url};
+use crate::crawl::address::{host_text, parse_url};
 use crate::crawl::frontier::{Admission, Frontier};
 use crate::crawl::job::Job;
 use crate::crawl::scope::domain_of;
@@ -27,6 +27,8 @@ pub const NOTES_STATE: &str = "notes";
 const HISTORY_STATE: &str = "history";
 /// What the names of hosts begin with that are in scope because an input redirected to them.
 const GIVEN: &str = "given ";
+/// What the names of groups begin with, whose hosts share a bucket.
+pub(super) const GROUP: &str = "group ";
 /// The newest notes that are kept; all stand in the journal.
 pub const NOTES_MAX: usize = 1_000;
 
@@ -91,26 +93,34 @@ impl Engine {
             self.hosts.restore(key, *schemes, &self.config, |policy| controller.add_host(policy));
         }
         self.controller.all_resumed(now);
+        self.restore_groups(now, &loaded);
         for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
             let name = self.hosts.name(host);
-            let Some(value) = loaded.state(StateKind::Host, name.as_str()) else { continue };
-            match serde_json::from_slice::<SavedHost>(value) {
+            // Let go of as it is used: all of them beside what is made of them would be twice the memory.
+            let Some(value) = loaded.take_state(StateKind::Host, name.as_str()) else { continue };
+            match serde_json::from_slice::<SavedHost>(&value) {
                 Ok(saved) => {
                     if let Some(host) = self.hosts.get_mut(host) {
                         host.requests = saved.sent();
                     }
+                    let group = saved.group().map(str::to_owned);
                     self.controller.restore(now, host, saved);
+                    self.rejoin(now, host, group.as_deref());
                 }
                 // Whole by its checksum: another version's. The host begins anew, and slowly.
                 Err(error) => tracing::error!(host = %name, %error, "the saved state of a host cannot be used"),
             }
         }
-        for ((kind, key), value) in &loaded.states {
-            if *kind == StateKind::Robots && !self.robots.restore(now, key, value) {
-                tracing::warn!(authority = %Clean::new(&**key), "a saved robots.txt cannot be used");
+        self.group_restored();
+        for ((kind, key), value) in std::mem::take(&mut loaded.states) {
+            match kind {
+                StateKind::Robots if !self.robots.restore(now, &key, &value) => {
+                    tracing::warn!(authority = %Clean::new(&*key), "a saved robots.txt cannot be used");
+                }
+                StateKind::Crawl => drop(loaded.states.insert((kind, key), value)),
+                StateKind::Host | StateKind::Robots => {}
             }
         }
-        loaded.states.retain(|(kind, _), _| *kind == StateKind::Crawl);
         let mut signs = Signs::default();
         std::mem::take(&mut loaded.signs).into_iter().for_each(|sign| signs.take(sign));
         self.traps.restore_signs(signs);
@@ -203,7 +213,7 @@ impl Engine {
     /// no input brings it up again.
     fn take_told(&mut self, told: &Told) {
         let Ok(address) = parse_url(&told.url) else { return };
-        let print = fingerprint(&address.url);
+        let print = address.fingerprint;
         if self.frontier.admit(print) != Admission::New {
             return;
         }
@@ -254,6 +264,7 @@ impl Engine {
         self.persisted.committed = now;
         let run = self.run_changed().then(|| self.run_state());
         let hosts = self.controller.take_unsaved(usize::MAX);
+        let groups = self.controller.take_unsaved_groups();
         let robots = self.robots.take_unsaved();
         let signs = self.traps.take_unsaved();
         let history = self.controller.take_unsaved_history();
@@ -262,6 +273,9 @@ impl Engine {
         for host in hosts {
             let Some(saved) = self.controller.saved(host) else { continue };
             put(store, StateKind::Host, self.hosts.name(host).as_str(), &saved);
+        }
+        for (name, saved) in groups {
+            put(store, StateKind::Crawl, &format!("{GROUP}{name}"), &saved);
         }
         for authority in robots {
             if let Some(saved) = self.robots.saved(&authority) {
@@ -358,7 +372,7 @@ impl Engine {
 }
 
 /// A URL of the host of this key.
-fn url_of_host(key: &str) -> Option<url::Url> {
+pub(super) fn url_of_host(key: &str) -> Option<url::Url> {
     let urls = ["http", "https"].iter().filter_map(|scheme| url::Url::parse(&format!("{scheme}://{key}/")).ok());
     // A port that is the one scheme's default belongs to the other.
     urls.into_iter().find(|url| *host_text(url) == *key)

@@ -42,13 +42,16 @@ impl Engine {
     ) {
         // What the controller decided before comes first in the journal, too.
         self.record_decisions();
-        let decision = Decision { at: self.now, who, host, what, before, after, why: why.to_owned() };
+        let decision = Decision { at: self.now, who, host, what, before, after, why: why.to_owned(), with: None };
         self.record(decision, url, Row::Own);
     }
 
     /// Writes a decision into the journal and, if it is one to read, the log on the screen.
     fn record(&mut self, decision: Decision, url: Option<&str>, row: Row) {
-        let Decision { at, who, host, what, before, after, why } = decision;
+        let Decision { at, who, host, what, before, after, mut why, with } = decision;
+        if let Some(other) = with {
+            why.push_str(&format!(" (with {})", self.hosts.name(other)));
+        }
         let wall = self.wall_at(at);
         let name = host.map(|host| self.hosts.name(host));
         let (why, url) = (Clean::new(why), url.map(Clean::new));
@@ -190,10 +193,15 @@ impl Engine {
     fn snapshot(&mut self, now: Mono) -> Snapshot {
         self.published = self.published.beat(self.frame, now);
         self.first_snapshot = false;
+        // What others do changes what a host shares with them: the one that is looked at says so.
+        if let Some(host) = self.recently.looked_at().filter(|host| self.controller.group_of(*host).is_some()) {
+            self.controller.touch(host);
+        }
         let changed = self.controller.take_changed(ROWS_MAX);
         let rows = changed.into_iter().filter_map(|host| {
             let view = self.controller.view(now, host)?;
-            Some(HostRow { name: self.hosts.name(host), endpoints: self.hosts.endpoints(host), view })
+            let group = view.group.and_then(|_| self.controller.group_of(host)).map(Clean::new);
+            Some(HostRow { name: self.hosts.name(host), group, endpoints: self.hosts.endpoints(host), view })
         });
         let rows = rows.collect();
         Snapshot {
@@ -264,7 +272,13 @@ fn is_for_the_log(who: Who, what: What, before: &Value) -> bool {
     // The capacity moves with the rate: one line tells of both.
     !matches!(
         what,
-        What::Capacity | What::EndpointCapacity | What::UrlFailed | What::UrlSkipped | What::BadInput | What::Progress
+        What::Capacity
+            | What::EndpointCapacity
+            | What::GroupCapacity
+            | What::UrlFailed
+            | What::UrlSkipped
+            | What::BadInput
+            | What::Progress
     )
 }
 
@@ -315,11 +329,11 @@ fn in_rows(decisions: Vec<Decision>) -> impl Iterator<Item = (Decision, Row)> {
 /// A decision as one line.
 fn line_of(what: What, before: &Value, after: &Value, why: &Clean, url: Option<&Clean>) -> Clean {
     let change = match (what, before, after) {
-        (What::Rate | What::EndpointRate, Value::Number(before), Value::Number(after)) => {
+        (What::Rate | What::EndpointRate | What::GroupRate, Value::Number(before), Value::Number(after)) => {
             format!("rate {before:.2} → {after:.2}/s  ")
         }
         (What::Rate, _, Value::Number(after)) => format!("rate {after:.2}/s  "),
-        (What::Hold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
+        (What::Hold | What::GroupHold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
         (What::Reset, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs  "),
         (What::Note, ..) => String::from("note: "),
@@ -341,7 +355,7 @@ mod tests {
 
     fn decision(host: Option<u32>, who: Who, what: What, why: &str) -> Decision {
         let (before, after) = (Value::Number(1.0), Value::Number(f64::from(host.unwrap_or_default())));
-        Decision { at: Mono::ZERO, who, host: host.map(HostId), what, before, after, why: why.to_owned() }
+        Decision { at: Mono::ZERO, who, host: host.map(HostId), what, before, after, why: why.to_owned(), with: None }
     }
 
     #[test]

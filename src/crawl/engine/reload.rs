@@ -86,6 +86,9 @@ impl Engine {
             place
         });
         self.config = Arc::clone(&config);
+        if running.settings.group_by != config.settings.group_by {
+            self.regroup(now);
+        }
         self.links = Arc::new(super::link_rules(&config));
         self.robots.set_backoff(config.settings.backoff);
         self.relay(moved);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn redirect_targets_are_resolved_and_stripped() {
+    fn row_05_redirect_targets_are_resolved_and_stripped() {
         for (value, expected) in [
             ("/next", "https://first.example/next"),
             ("next?q=1#part", "https://first.example/dir/next?q=1"),

@@ -102,7 +102,7 @@ impl Frontier {
         let (mut kept, delayed) = (std::mem::take(&mut walk.kept), std::mem::take(&mut walk.delayed));
         let lane = Lane(u8::try_from(walk.lane).unwrap_or(u8::MAX));
         if walk.left.take().is_some() {
-            let jobs = self.lane(host, lane);
+            let jobs = lane_of(&mut self.hosts, host, lane);
             kept.append(&mut jobs.heads);
             jobs.heads = kept;
             jobs.delayed.extend(delayed);

@@ -65,6 +65,11 @@ impl Disk for CrashingDisk {
         SystemDisk.rename(from, to)
     }
 
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        self.0.pass(|| ());
+        SystemDisk.remove(path)
+    }
+
     fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         self.0.pass(|| ());
         SystemDisk.sync_dir(dir)

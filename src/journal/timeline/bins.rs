@@ -132,7 +132,17 @@ impl Mark {
 
 /// Whether `what` changes how fast a host is asked.
 pub fn is_rate_decision(what: What) -> bool {
-    matches!(what, What::Rate | What::EndpointRate | What::Hold | What::Open | What::CrawlDelay | What::GiveUp)
+    matches!(
+        what,
+        What::Rate
+            | What::EndpointRate
+            | What::GroupRate
+            | What::Hold
+            | What::GroupHold
+            | What::Open
+            | What::CrawlDelay
+            | What::GiveUp
+    )
 }
 
 /// The step of a latency in milliseconds.

@@ -70,7 +70,11 @@ impl Entry {
 fn text(what: What, event: &EventRecord) -> String {
     let (before, after, why) = (&event.before, &event.after, event.why.as_str());
     let change = match (what, before, after) {
-        (What::Rate | What::EndpointRate | What::Reset, Value::Number(before), Value::Number(after)) => {
+        (
+            What::Rate | What::EndpointRate | What::GroupRate | What::Reset,
+            Value::Number(before),
+            Value::Number(after),
+        ) => {
             format!("rate {before:.2} → {after:.2}/s")
         }
         (What::Rate, _, Value::Number(after)) => format!("rate {after:.2}/s"),

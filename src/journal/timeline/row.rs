@@ -94,8 +94,9 @@ fn decimal(text: &str) -> Option<f64> {
             _ => return None,
         }
     }
-    // A text that is empty has no point either.
-    let after = unsigned.len() - (point? + 1);
+    // A point stands after a digit, so there is something to subtract from.
+    let point = point?;
+    let after = unsigned.len() - 1 - point;
     let scale = POWERS_OF_TEN.get(after).filter(|_| after > 0)?;
     let number = digits as f64 / scale;
     Some(if unsigned.len() < text.len() { -number } else { number })

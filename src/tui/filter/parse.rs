@@ -155,6 +155,7 @@ fn test(at: usize, word: &str) -> Result<Test, FilterError> {
         return Ok(Test::Glob(glob(word).map_err(|cause| FilterError::Glob { at, term: Clean::new(word), cause })?));
     }
     match word.split_once(':') {
+        Some(("group", value)) => Ok(Test::Group(value.to_lowercase())),
         Some(("is", value)) => {
             let found = Property::ALL.iter().find(|(name, _)| *name == value);
             let names = Property::ALL.iter().map(|(name, _)| *name);
@@ -167,7 +168,7 @@ fn test(at: usize, word: &str) -> Result<Test, FilterError> {
         }
         // A port makes a name of it; anything else after a colon was meant as a word of this language.
         Some((key, value)) if !address && !value.bytes().all(|byte| byte.is_ascii_digit()) => {
-            let keys = ["is:", "state:"];
+            let keys = ["is:", "state:", "group:"];
             let nearest = nearest(&format!("{key}:"), keys.into_iter()).map(|near| format!("{near}{value}"));
             Err(FilterError::Word { at, word: Clean::new(word), nearest })
         }

@@ -164,3 +164,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_group_takes_its_hosts() {
+    let mut row = sample::row(0, "a.test");
+    row.group = Some("192.0.2.7".into());
+    let takes = |filter: &str| Filter::parse(filter).expect(filter).takes(&row, sample::NOW);
+    assert!(takes("group:192.0.2.7") && takes("group:192.0") && !takes("group:example.com") && takes("!group:x"));
+    assert!(!Filter::parse("group:192").expect("a filter").takes(&sample::row(0, "b.test"), sample::NOW));
+}

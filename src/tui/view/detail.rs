@@ -130,6 +130,7 @@ fn parts(scene: &Scene<'_>, body: &mut Brush<'_>, plan: &Plan, row: &HostRow) ->
     flow::rates(scene, &mut pen, plan, row, now);
     flow::robots(&mut pen, plan, row, focus, now);
     flow::bucket(&mut pen, plan, row, now);
+    flow::group(&mut pen, plan, row, now);
     flow::endpoints(&mut pen, plan, row, focus, now);
     answers::codes(&mut pen, plan, &row.view);
     answers::scatter(scene, &mut pen, plan, &row.view, now);

@@ -181,13 +181,15 @@ fn states(g: &GlyphSet) -> [String; 2] {
 
 /// Draws the lines about simulated hosts.
 pub(super) fn legend(scene: &Scene<'_>, brush: &mut Brush<'_>) {
-    let lines = &scene.model.legend;
-    let longest = lines.iter().map(|line| line.as_str().width()).max().unwrap_or(0);
+    let dot = brush.theme().glyphs.dot;
+    let lines = scene.model.legend.iter().map(|line| super::hosts::told(scene.model, line.as_str(), dot));
+    let lines: Vec<String> = lines.collect();
+    let longest = lines.iter().map(|line| line.width()).max().unwrap_or(0);
     let width = u16::try_from(longest).unwrap_or(u16::MAX).saturating_add(4).clamp(40, 120);
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
     let mut inside = brush.boxed(width, height, "about these hosts", "Esc close");
     let (room, ellipsis) = (usize::from(inside.width()), inside.theme().glyphs.ellipsis);
-    for (y, line) in (0..inside.height()).zip(lines) {
-        inside.text(0, y, &end_cut(line.as_str(), room, ellipsis), Meaning::Text);
+    for (y, line) in (0..inside.height()).zip(&lines) {
+        inside.text(0, y, &end_cut(line, room, ellipsis), Meaning::Text);
     }
 }

@@ -1,7 +1,8 @@
 //! The table with its title.
 
 use super::Scene;
-use crate::tui::format::{count, end_cut};
+use crate::tui::format::{count, end_cut, rate};
+use crate::tui::model::Model;
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
 use crate::tui::widget::host_table::{self, Columns, Context};
@@ -42,8 +43,19 @@ fn legend(scene: &Scene<'_>, brush: &mut Brush<'_>, top: u16) {
     }
     for (y, line) in (top..brush.height()).zip(lines) {
         let width = usize::from(brush.width().saturating_sub(5));
-        let line = end_cut(line.as_str(), width, brush.theme().glyphs.ellipsis);
+        let line = told(scene.model, line.as_str(), brush.theme().glyphs.dot);
+        let line = end_cut(&line, width, brush.theme().glyphs.ellipsis);
         brush.text(4, y, &line, Meaning::Dim);
+    }
+}
+
+/// A line about a simulated host, and what the controller has found of its hidden limit, if it met one.
+pub(super) fn told(model: &Model, line: &str, dot: &str) -> String {
+    let name = line.split_whitespace().next().unwrap_or_default();
+    let row = model.rows.iter().flatten().find(|row| row.name.as_str() == name);
+    match row.map(|row| &row.view).filter(|view| !view.cold && view.adaptive.rate < view.original.rate) {
+        Some(view) => format!("{line} {dot} found {}/s", rate(view.adaptive.rate)),
+        None => line.to_owned(),
     }
 }
 

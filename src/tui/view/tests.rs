@@ -370,6 +370,9 @@ fn the_demo_s_lines_stand_under_the_table_where_there_is_room() {
     assert!(text(&model, (120, 60)).contains("host 8 has a character"));
     assert!(!text(&model, (80, 24)).contains("host 8 has a character"), "no room");
     assert!(text(&model, (80, 24)).contains("i about these hosts"), "but a key");
+    // What the controller found stands beside what is hidden.
+    model.legend[0] = Clean::new("api.gazet.test     429 beyond a hidden limit of 0.3/s");
+    assert!(text(&model, (120, 60)).contains("hidden limit of 0.3/s · found 0.25/s"));
 }
 
 #[test]

@@ -188,7 +188,8 @@ fn draw_row(brush: &mut Brush<'_>, y: u16, row: &HostRow, columns: Columns, cont
     pen.right(&hold, columns.hold, 1);
     pen.right(&view.in_flight.min(999).to_string(), columns.flying, 1);
     pen.right(&count_in(view.queued, usize::from(columns.queue), glyphs.thousands), columns.queue, 1);
-    let parts = why::parts(view, context.now, context.wall, glyphs.times);
+    let mut parts = why::parts(view, context.now, context.wall, glyphs.times);
+    parts.extend(row.group.as_ref().map(|group| format!("group {group}")));
     let words = why::join(&parts, usize::from(columns.why), glyphs.dot, glyphs.ellipsis);
     pen.meaning = if meaning == Meaning::Run { Meaning::Dim } else { meaning };
     pen.left(&words, columns.why, 0);
@@ -205,6 +206,7 @@ pub fn character(view: &HostView, glyphs: &GlyphSet) -> (&'static str, Meaning) 
     let (glyph, meaning) = match (view.concern.map(|concern| concern.kind), view.state) {
         (Some(ConcernKind::Stuck), _) => (glyphs.stuck, Meaning::Stuck),
         (Some(ConcernKind::Angry), _) => (glyphs.angry, Meaning::Angry),
+        (Some(ConcernKind::SharedLimit), _) => (glyphs.shared, Meaning::Tail),
         (Some(ConcernKind::Trap), _) => (glyphs.trap, Meaning::Tail),
         (Some(ConcernKind::Tail), _) => (glyphs.tail, Meaning::Tail),
         (Some(ConcernKind::Forgotten), _) => (glyphs.forgotten, Meaning::Forgotten),

@@ -168,7 +168,7 @@ async fn bad_lines_are_named_counted_and_no_reason_to_stop() {
 }
 
 #[tokio::test]
-async fn case_54_ten_spellings_of_a_host_are_one_bucket_and_one_page() {
+async fn case_54_row_22_ten_spellings_of_a_host_are_one_bucket_and_one_page() {
     let server = steady();
     let mut crawl = Crawl::new();
     crawl.host("xn--bcher-kva.test", &server);
@@ -223,4 +223,65 @@ async fn case_130_credentials_in_urls_reach_no_file_and_no_server() {
         assert!(!format!("{arrival:?}").contains("CANARY"), "{arrival:?}");
         assert!(arrival.headers.iter().all(|(name, _)| name != "authorization"));
     }
+}
+
+#[tokio::test]
+async fn row_05_the_wire_log_of_redirects_is_the_planned_list() {
+    let other = steady();
+    let server = by_turn(|path, _| match path {
+        "/robots.txt" => status(404),
+        // A chain of a thousand, two that are loops, and targets that nobody connects to.
+        _ if path.starts_with("/chain/") => {
+            let number: u32 = path.rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+            redirect(&format!("/chain/{}", number + 1))
+        }
+        "/self" => redirect("/self"),
+        "/there" => redirect("/back"),
+        "/back" => redirect("/there"),
+        "/file" => redirect("file:///etc/passwd"),
+        "/data" => redirect("data:text/html,x"),
+        "/script" => redirect("javascript:x()"),
+        "/away" => redirect("http://user:secret@other.test/p/1#part"),
+        _ => text("page"),
+    });
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.respect_robots = false;
+    crawl.host("host.test", &server);
+    crawl.host("other.test", &other);
+    for path in ["chain/0", "self", "there", "file", "data", "script", "away"] {
+        crawl.url(format!("http://host.test/{path}"));
+    }
+    let ended = crawl.run().await;
+    ended.assert_rows_are(&[&server, &other]);
+    assert_eq!(ended.fates(), (1, 6, 0, 0), "the one that leads away is done");
+    let mut asked = pages_asked(&server);
+    asked.sort();
+    let mut planned: Vec<String> = (0..=10).map(|number| format!("/chain/{number}")).collect();
+    planned.extend(["/away", "/back", "/data", "/file", "/script", "/self", "/there"].map(String::from));
+    planned.sort();
+    assert_eq!(asked, planned, "ten hops of a chain, and no target of a loop or of another scheme");
+    assert_eq!(pages_asked(&other), ["/p/1"]);
+    assert!(!ended.written.contains("secret"));
+}
+
+#[tokio::test]
+async fn row_01_a_host_that_drips_costs_the_others_nothing() {
+    use crate::support::raw_server::{RawServer, Step, write};
+    let drip = |start: &str, again: &str| {
+        vec![Step::Request, write(start), Step::Forever(again.as_bytes().to_vec(), Duration::from_millis(10))]
+    };
+    let head = "HTTP/1.1 200 OK\r\n";
+    let slow = RawServer::start(vec![drip(head, "X-More: 1\r\n"), drip("", "HTTP/1.1 103 Early Hints\r\n\r\n")]).await;
+    let server = steady();
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.respect_robots = false;
+    crawl.config.crawl.retries = 1;
+    crawl.config.network.head_timeout = Duration::from_secs(2);
+    crawl.host_at("slow.test", slow.url("/").socket_addrs(|| None).expect("an address")[0]);
+    crawl.host("host.test", &server);
+    crawl.pages("slow.test", 2);
+    crawl.pages("host.test", 30);
+    let ended = crawl.run().await;
+    assert_eq!(ended.fates(), (30, 2, 0, 0));
+    assert_eq!(ended.count(Outcome::Timeout), 2);
 }

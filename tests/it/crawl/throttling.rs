@@ -54,7 +54,7 @@ async fn assert_waits(refusal: impl Fn() -> SimResponse + Send + 'static, at_lea
 }
 
 #[tokio::test]
-async fn wanted_01_retry_after_in_seconds_on_429_holds_the_whole_host() {
+async fn wanted_01_row_08_retry_after_in_seconds_on_429_holds_the_whole_host() {
     assert_waits(|| with_header(429, "retry-after", "6"), Duration::from_secs(6)).await;
 }
 
@@ -64,7 +64,7 @@ async fn case_30_retry_after_counts_on_503_too() {
 }
 
 #[tokio::test]
-async fn wanted_01_retry_after_as_a_date_holds_the_whole_host() {
+async fn wanted_01_row_08_retry_after_as_a_date_holds_the_whole_host() {
     let date = || {
         #[allow(clippy::disallowed_methods, reason = "a server has a clock of its own")]
         let now = SystemTime::now();

@@ -39,7 +39,7 @@ async fn reply_to(coding: &str, body: &[u8], kind: RequestKind) -> Reply {
 }
 
 #[tokio::test]
-async fn case_58_a_body_that_drips_ends_though_every_gap_is_short() {
+async fn case_58_row_01_a_body_that_drips_ends_though_every_gap_is_short() {
     let mut network = network();
     network.min_body_rate = 100_000;
     let drip = Step::Forever(b"x".to_vec(), Duration::from_millis(10));
@@ -54,7 +54,7 @@ async fn case_58_a_body_that_drips_ends_though_every_gap_is_short() {
 }
 
 #[tokio::test]
-async fn case_58_a_body_that_stops_ends_at_the_idle_deadline() {
+async fn case_58_row_01_a_body_that_stops_ends_at_the_idle_deadline() {
     let mut network = network();
     network.idle_timeout = Duration::from_millis(200);
     let script = vec![

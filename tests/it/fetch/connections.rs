@@ -238,7 +238,7 @@ async fn case_75_an_endless_h2_body_is_reset_and_the_connection_lives_on() {
 }
 
 #[tokio::test]
-async fn case_68_h2_header_blocks_beyond_our_limits_are_refused_by_name() {
+async fn case_68_row_04_h2_header_blocks_beyond_our_limits_are_refused_by_name() {
     let identity = Identity::new("tls.test");
     for count in [6, 60] {
         let mut block = vec![STATUS_200];

@@ -75,7 +75,7 @@ async fn case_47_bound_headers_and_referer_do_not_follow_to_another_host() {
 }
 
 #[tokio::test]
-async fn case_58_a_head_that_drips_ends_at_its_deadline() {
+async fn case_58_row_01_a_head_that_drips_ends_at_its_deadline() {
     let mut network = network();
     network.head_timeout = Duration::from_millis(400);
     let drip = Duration::from_millis(20);
@@ -90,7 +90,7 @@ async fn case_58_a_head_that_drips_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn case_68_header_blocks_beyond_our_limits_are_refused_by_name() {
+async fn case_68_row_04_header_blocks_beyond_our_limits_are_refused_by_name() {
     let many = |count: usize| "X-Filler: 1\r\n".repeat(count);
     let long = |bytes: usize| format!("X-Long: {}\r\n", "y".repeat(bytes));
     for (headers, fits) in [

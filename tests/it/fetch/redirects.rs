@@ -6,7 +6,7 @@ use super::kit::{assert_failed, assert_status, fetcher, get, lines, network};
 use crate::support::raw_server::{RawServer, Step, answer, response, write};
 
 #[tokio::test]
-async fn a_redirect_is_one_request_on_the_wire() {
+async fn row_05_a_redirect_is_one_request_on_the_wire() {
     for status in [301, 302, 303, 307, 308] {
         let text = response(&format!("{status} Moved"), "Location: /self?a=b#c\r\n", "");
         let server = RawServer::start(vec![answer(text)]).await;
@@ -18,7 +18,7 @@ async fn a_redirect_is_one_request_on_the_wire() {
 }
 
 #[tokio::test]
-async fn a_redirect_that_leads_nowhere_is_a_failure_not_a_success() {
+async fn row_05_a_redirect_that_leads_nowhere_is_a_failure_not_a_success() {
     for location in ["", "Location: \r\n", "Location: file:///etc/passwd\r\n", "Location: javascript:alert(1)\r\n"] {
         let server = RawServer::start(vec![answer(response("302 Found", location, ""))]).await;
         let reply = get(&fetcher(&network()), server.url("/").as_str()).await;
@@ -90,4 +90,17 @@ async fn without_the_setting_no_cookie_is_kept() {
         assert!(!get(&fetcher, server.url("/").as_str()).await.cookie_changed);
     }
     assert!(!server.requests()[1].to_ascii_lowercase().contains("cookie"));
+}
+
+#[tokio::test]
+async fn a_redirect_s_hints_are_not_taken() {
+    let hints = "X-RateLimit-Remaining: 3\r\nX-RateLimit-Reset: 10\r\n";
+    let moved = response("302 Found", &format!("Location: /else\r\n{hints}"), "");
+    let server = RawServer::start(vec![answer(moved), answer(response("200 OK", hints, "page"))]).await;
+    let fetcher = fetcher(&network());
+    let reply = get(&fetcher, server.url("/").as_str()).await;
+    assert_eq!(reply.hint, None, "it may speak for where it leads to");
+    let reply = get(&fetcher, server.url("/else").as_str()).await;
+    assert_eq!(reply.hint.map(|hint| hint.remaining), Some(3.0));
+    assert_eq!(reply.peer, Some(server.address), "whom it came from");
 }

@@ -108,7 +108,7 @@ fn case_109_the_third_ctrl_c_stops_though_a_request_hangs() {
 }
 
 #[test]
-fn case_109_interrupts_from_outside_count_as_the_key() {
+fn case_109_row_14_interrupts_from_outside_count_as_the_key() {
     let scene = silent_after_twenty();
     leave(&scene, 130, |pty| {
         scene.arrivals("requests that hang", 24);
@@ -148,7 +148,7 @@ fn case_109_quit_stops_at_once_though_a_request_hangs() {
 }
 
 #[test]
-fn case_109_a_term_at_any_moment_of_the_start_leaves_the_terminal_as_it_was() {
+fn case_109_row_14_a_term_at_any_moment_of_the_start_leaves_the_terminal_as_it_was() {
     // From the first thread alone to all of them, the screen's included.
     for stage in 1..=12 {
         let scene = busy();

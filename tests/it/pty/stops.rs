@@ -67,7 +67,7 @@ fn case_114_in_the_background_the_crawl_goes_on_and_the_terminal_is_left_alone()
 }
 
 #[tokio::test]
-async fn case_114_a_stop_from_outside_gives_the_terminal_back_and_causes_no_burst() {
+async fn case_114_row_14_a_stop_from_outside_gives_the_terminal_back_and_causes_no_burst() {
     const RATE: f64 = 20.0;
     const CAPACITY: f64 = 3.0;
     let scene = Scene::new(fine(Duration::from_millis(5)), RATE, CAPACITY, "");

@@ -256,12 +256,14 @@ impl Child {
         self.status.is_some()
     }
 
-    /// Kills it, as a machine without memory would, and waits until it is gone.
-    pub(crate) fn kill(mut self) {
-        if self.status.is_none() {
-            let _ = kill_process(self.pid, Signal::KILL);
-            self.status = self.exit.recv_timeout(PATIENCE).ok();
+    /// Kills it, as a machine without memory would, and waits until it is gone. Whether it ended by that.
+    pub(crate) fn kill(mut self) -> bool {
+        if self.status.is_some() {
+            return false;
         }
+        let _ = kill_process(self.pid, Signal::KILL);
+        self.status = self.exit.recv_timeout(PATIENCE).ok();
+        self.status.is_some_and(|status| status.signal().is_some())
     }
 
     #[track_caller]

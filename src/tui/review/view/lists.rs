@@ -226,6 +226,10 @@ fn host_row(brush: &mut Brush<'_>, y: u16, columns: Columns, host: &HostSummary,
         let rate_of = host.overriding.and_then(|overriding| overriding.rate);
         let overriding = rate_of.map(|value| format!("override {}", rate(value)));
         let words = if host.paused { Some(String::from("paused")) } else { overriding };
+        // Whose bucket it shares stands where nothing else is set.
+        let group = host.group.as_ref().filter(|group| **group != host.host);
+        let words =
+            words.or_else(|| group.map(|group| format!("in {}", middle_cut(group.as_str(), 14, glyphs.ellipsis))));
         cells.push(words.unwrap_or_default());
     }
     let mut right = brush.width();

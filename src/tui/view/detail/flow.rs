@@ -3,7 +3,7 @@
 use super::super::Scene;
 use super::{Pen, Plan};
 use crate::control::{HostView, Mono, Trend};
-use crate::tui::format::{age, count, middle_cut, rate, ratio, span};
+use crate::tui::format::{age, count, countdown, middle_cut, rate, ratio, span};
 use crate::tui::sentences;
 use crate::tui::theme::Meaning;
 use crate::tui::widget::{bars, dots};
@@ -103,6 +103,35 @@ pub(super) fn bucket(pen: &mut Pen<'_, '_>, plan: &Plan, row: &HostRow, now: Mon
     } else {
         pen.y = pen.y.saturating_add(1);
         pen.line(&sentence, Meaning::Text);
+    }
+}
+
+/// What the host shares with others: the group, its bucket, its hold.
+pub(super) fn group(pen: &mut Pen<'_, '_>, plan: &Plan, row: &HostRow, now: Mono) {
+    let (Some(name), Some(view)) = (&row.group, &row.view.group) else { return };
+    let glyphs = pen.brush.theme().glyphs;
+    let hosts = count(u64::from(view.members), glyphs.thousands);
+    let level = format!("{:.1} of {:.1} tokens", view.tokens_at(now), view.effective.capacity);
+    let room = usize::from(pen.brush.width()).saturating_sub(level.len() + hosts.len() + 24).max(8);
+    let name = middle_cut(name.as_str(), room, glyphs.ellipsis);
+    let title = format!("group {name}: {hosts} hosts share a bucket");
+    let mut facts = vec![format!("{} of {}/s", rate(view.effective.rate), rate(view.original.rate))];
+    if let Some(hold) = view.hold.filter(|hold| hold.until > now) {
+        facts.push(format!(
+            "all held {} because {}",
+            countdown(hold.until.since(now)),
+            sentences::because(hold.reason)
+        ));
+    }
+    facts.push(format!("in-flight {}/{}", view.in_flight, view.connections));
+    facts.push(format!("{} queued", count(view.queued, glyphs.thousands)));
+    facts.push(format!("{} refusals in 10 min", view.refusals));
+    let facts = facts.join(&format!(" {} ", glyphs.dot));
+    if plan.rules {
+        pen.rule(plan, &title, &level);
+        pen.sentence(&facts, plan, Meaning::Text);
+    } else {
+        pen.line(&format!("group {name} {} {level} {} {facts}", glyphs.dot, glyphs.dot), Meaning::Text);
     }
 }
 

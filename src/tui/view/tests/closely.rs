@@ -50,6 +50,43 @@ fn the_detail_is_as_agreed() {
 }
 
 #[test]
+fn a_host_that_shares_a_bucket_says_with_whom_and_what_that_does() {
+    use crate::control::{GroupView, Hold, HoldReason, Original};
+    let mut snapshot = sample::snapshot();
+    let row = &mut snapshot.changed[0];
+    row.group = Some(crate::text::Clean::new("192.0.2.7"));
+    let asked = HoldReason::RetryAfter { asked: Duration::from_secs(120), capped: false };
+    row.view.group = Some(GroupView {
+        as_of: sample::NOW,
+        members: 300,
+        tokens: 0.4,
+        effective: Original { rate: 0.5, capacity: 4.0 },
+        original: Original { rate: 2.0, capacity: 4.0 },
+        adaptive: Original { rate: 0.5, capacity: 4.0 },
+        hold: Some(Hold { until: sample::NOW.after_secs(118.0), since: sample::NOW, reason: asked }),
+        in_flight: 2,
+        connections: 4,
+        queued: 61_200,
+        refusals: 3,
+    });
+    let name = row.name.as_str().to_owned();
+    for size in [(60, 12), (80, 24), (160, 50)] {
+        let mut model = of_snapshot(snapshot.clone(), size);
+        let at = (0..12).find(|at| model.row_at(*at).is_some_and(|row| row.name.as_str() == name)).expect("there");
+        model.move_to(at);
+        model.screen = Screen::Host;
+        let words = text(&model, size);
+        assert!(words.contains("group 192.0.2.7") && words.contains("0.4 of 4.0 tokens"), "{words}");
+        if size.0 >= 80 {
+            assert!(words.contains("300 hosts share a bucket") && words.contains("0.50 of 2.00/s"), "{words}");
+            assert!(words.contains("all held 01:58 because the server sent Retry-After: 120"), "{words}");
+        }
+    }
+    let wide = of_snapshot(snapshot, (200, 40));
+    assert!(text(&wide, (200, 40)).contains("group 192.0.2.7"), "the table says so where there is room");
+}
+
+#[test]
 fn an_unfolded_detail_tells_all_and_is_scrolled() {
     let mut model = closely("api.gazet.test", (80, 24));
     model.unfolded = Some(0);

@@ -1,0 +1,205 @@
+//! The ten rules by which hints are read and obeyed, a test each, by number.
+
+use std::time::Duration;
+
+use super::{DISTRUST, FALSE_MAX, Hint, Pace, parse};
+use crate::control::backoff::SeededJitter;
+use crate::control::host::LaneQueue;
+use crate::control::{
+    Answer, Controller, Grant, HoldReason, HostId, Lane, Mono, Original, Outcome, Policy, PolicyId, RequestKind,
+    Settings, Verdict, retry_after,
+};
+
+const NOW: f64 = 1_700_000_000.0;
+
+fn read(headers: &[(&str, &str)]) -> Option<Hint> {
+    parse(headers.iter().copied(), NOW)
+}
+
+fn at(secs: f64) -> Mono {
+    Mono::from_secs_f64(secs)
+}
+
+fn world(rate: f64) -> (Controller, HostId) {
+    let policy = Policy { original: Original { rate, capacity: 4.0 }, connections: 20, ..Policy::default() };
+    let settings = Settings { policies: vec![policy], cold_start: false, ..Settings::default() };
+    let mut controller = Controller::new(settings, Box::new(SeededJitter::new(3)));
+    let host = controller.add_host(PolicyId(0));
+    controller.set_queue(Mono::ZERO, host, Lane(0), LaneQueue { ready: 10_000, ..LaneQueue::EMPTY });
+    (controller, host)
+}
+
+fn answer(controller: &mut Controller, now: Mono, grant: &Grant, status: u16, retry_after: Option<u64>) -> Outcome {
+    let answer = Answer {
+        host: grant.host,
+        lane: grant.lane,
+        kind: RequestKind::Page,
+        sent: grant.at,
+        verdict: Verdict::Status(status),
+        retry_after: retry_after.map(Duration::from_secs),
+        latency: now.since(grant.at),
+        unprocessed: false,
+    };
+    controller.answer(now, &answer).outcome
+}
+
+#[test]
+fn rule_01_the_server_s_own_wait_stands_over_all_then_the_draft_then_vendors_and_the_strictest_policy_counts() {
+    let both = read(&[("RateLimit", "\"a\";r=3;t=30"), ("X-RateLimit-Remaining", "50"), ("X-RateLimit-Reset", "10")]);
+    assert_eq!(both.map(|hint| (hint.remaining, hint.reset)), Some((3.0, 30.0)));
+    let vendor = read(&[
+        ("X-RateLimit-Remaining", "50"),
+        ("X-RateLimit-Reset", "10"),
+        ("X-Shopify-Shop-Api-Call-Limit", "1/40"),
+    ]);
+    assert_eq!(vendor.map(|hint| (hint.remaining, hint.reset)), Some((50.0, 10.0)));
+    let policies = read(&[("RateLimit-Policy", "\"a\";q=100;w=60, \"b\";q=10;w=60"), ("RateLimit", "\"a\";r=50;t=30")]);
+    assert_eq!(policies.and_then(|hint| hint.policy), Some(10.0 / 60.0));
+    // Plenty is left, as the headers say; the wait stands all the same.
+    let (mut controller, host) = world(10.0);
+    let grant = controller.next(at(1.0)).expect("tokens");
+    let plenty = Hint { remaining: 4_999.0, reset: 3_600.0, policy: None, bucket: 0 };
+    controller.hint(at(1.1), host, Lane(0), &plenty, true);
+    answer(&mut controller, at(1.1), &grant, 429, Some(60));
+    assert!(controller.next(at(61.0)).is_none() && controller.next(at(63.0)).is_some());
+}
+
+#[test]
+fn rule_02_numbers_are_plain_and_dates_are_measured_against_the_answer_s_own() {
+    let remaining =
+        |text: &str| read(&[("x-ratelimit-remaining", text), ("x-ratelimit-reset", "10")]).map(|hint| hint.remaining);
+    for (text, expected) in
+        [("7", Some(7.0)), (" 7.5 ", Some(7.5)), ("-1", None), ("NaN", None), ("1e3", None), ("0x10", None)]
+    {
+        assert_eq!(remaining(text), expected, "{text}");
+    }
+    assert_eq!(remaining("1000000001"), None, "more than 1e9 is no count");
+    let date = b"Tue, 14 Nov 2023 22:13:20 GMT";
+    let parsed = retry_after::parse(&[b"Tue, 14 Nov 2023 22:13:50 GMT"], Some(date), 0);
+    assert_eq!(parsed.wait, Some(Duration::from_secs(30)), "whatever our own clock says");
+}
+
+#[test]
+fn rule_03_a_reset_is_an_epoch_in_seconds_or_milliseconds_or_a_distance_by_its_size() {
+    let reset =
+        |text: &str| read(&[("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", text)]).map(|hint| hint.reset);
+    assert_eq!((reset("60"), reset("1700000060"), reset("1700000060000")), (Some(60.0), Some(60.0), Some(60.0)));
+    let after = [("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "1700000060"), ("x-ratelimit-reset-after", "5")];
+    assert_eq!(read(&after).map(|hint| hint.reset), Some(5.0), "`reset-after` is always a distance, and nearer");
+}
+
+#[test]
+fn rule_04_a_wait_of_zero_or_in_the_past_says_nothing() {
+    for value in [&b"0"[..], b"0.0", b"Tue, 14 Nov 2023 22:13:20 GMT"] {
+        assert_eq!(retry_after::parse(&[value], None, 1_800_000_000).wait, None, "{value:?}");
+    }
+    assert_eq!(read(&[("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "0")]), None);
+}
+
+#[test]
+fn rule_05_a_longer_wait_than_allowed_is_capped_and_shown_as_capped() {
+    let (mut controller, host) = world(10.0);
+    let grant = controller.next(at(1.0)).expect("tokens");
+    answer(&mut controller, at(1.1), &grant, 429, Some(86_400));
+    let hold = controller.hold(host).expect("held");
+    assert_eq!(hold.reason, HoldReason::RetryAfter { asked: Duration::from_secs(86_400), capped: true });
+    assert!(hold.until >= at(1.1 + 6.0 * 3_600.0), "and never silently shortened");
+}
+
+#[test]
+fn rule_06_chance_only_ever_adds() {
+    for seed in 0..200 {
+        let mut controller = Controller::new(Settings::default(), Box::new(SeededJitter::new(seed)));
+        let host = controller.add_host(PolicyId(0));
+        controller.set_queue(Mono::ZERO, host, Lane(0), LaneQueue { ready: 10, ..LaneQueue::EMPTY });
+        let grant = controller.next(at(1.0)).expect("tokens");
+        answer(&mut controller, at(1.1), &grant, 429, Some(30));
+        let until = controller.hold(host).expect("held").until;
+        assert!((31.1..32.2).contains(&until.as_secs_f64()), "{until:?}");
+    }
+}
+
+#[test]
+fn rule_07_what_is_left_is_spread_nothing_left_is_waited_out_and_no_limit_is_lifted() {
+    let (mut pace, now) = (Pace::default(), at(100.0));
+    pace.hear(now, &Hint { remaining: 30.5, reset: 60.0, policy: None, bucket: 0 }, 0);
+    assert!((pace.rate(now) - 0.5).abs() < 1e-9);
+    pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0);
+    assert_eq!(pace.rate(now), 1.0, "never above what the policy says");
+    pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0);
+    assert!(pace.not_before() >= now.after_secs(30.1));
+    let (mut controller, host) = world(2.0);
+    controller.next(at(1.0)).expect("tokens");
+    controller.hint(at(1.1), host, Lane(0), &Hint { remaining: 1e6, reset: 1.0, policy: None, bucket: 0 }, false);
+    let view = controller.view(at(1.2), host).expect("a host");
+    assert_eq!(view.effective.rate, 2.0, "a header cannot lift what the operator set");
+}
+
+#[test]
+fn rule_08_hints_that_prove_false_are_not_believed_for_an_hour() {
+    let (mut pace, now) = (Pace::default(), at(1_000.0));
+    for _ in 0..=FALSE_MAX {
+        assert!(pace.trusted(now));
+        pace.missed(now);
+    }
+    assert!(!pace.trusted(now));
+    assert!(pace.trusted(now.after(DISTRUST)));
+}
+
+#[test]
+fn rule_09_an_answer_from_a_cache_says_nothing() {
+    let fresh = [("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "10")];
+    assert!(read(&[fresh[0], fresh[1], ("Age", "0")]).is_some());
+    assert_eq!(read(&[fresh[0], fresh[1], ("Age", "1")]), None);
+    // That one of a redirect says nothing, either, is the fetcher's: `a_redirect_s_hints_are_not_taken`.
+}
+
+#[test]
+fn rule_10_a_bucket_id_merges_the_endpoints_that_name_it() {
+    use crate::control::EndpointPolicy;
+    let endpoint = EndpointPolicy { original: Original { rate: 5.0, capacity: 5.0 }, cost: 1.0 };
+    let policy = Policy { original: Original { rate: 50.0, capacity: 50.0 }, connections: 50, ..Policy::default() };
+    let settings = Settings {
+        policies: vec![Policy { endpoints: vec![endpoint; 3], ..policy }],
+        cold_start: false,
+        ..Settings::default()
+    };
+    let mut controller = Controller::new(settings, Box::new(SeededJitter::new(3)));
+    let host = controller.add_host(PolicyId(0));
+    for lane in 1..=3 {
+        controller.set_queue(Mono::ZERO, host, Lane(lane), LaneQueue { ready: 1_000, ..LaneQueue::EMPTY });
+    }
+    let headers =
+        |bucket| [("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset-After", "30"), ("X-RateLimit-Bucket", bucket)];
+    let (one, two) = (read(&headers("abcd")).expect("a hint"), read(&headers("efgh")).expect("a hint"));
+    assert_ne!(one.bucket, two.bucket);
+    controller.next(at(1.0)).expect("tokens");
+    for lane in [1, 2] {
+        controller.hint(at(1.1), host, Lane(lane), &one, false);
+    }
+    let mut lanes: Vec<u8> = std::iter::from_fn(|| controller.next(at(2.0))).map(|grant| grant.lane.0).collect();
+    lanes.sort_unstable();
+    lanes.dedup();
+    assert_eq!(lanes, [3], "the two of the empty bucket wait, the third goes on");
+    assert!(controller.next(at(40.0)).is_some());
+}
+
+#[test]
+fn github_says_with_403_that_a_window_is_used_up() {
+    let used_up = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1700000600"), ("x-ratelimit-limit", "5000")];
+    for status in [403, 429] {
+        let (mut controller, host) = world(10.0);
+        let grant = controller.next(at(1.0)).expect("tokens");
+        controller.hint(at(1.1), host, Lane(0), &read(&used_up).expect("a hint"), true);
+        assert_eq!(answer(&mut controller, at(1.1), &grant, status, None), Outcome::Throttled, "{status}");
+        assert!(controller.next(at(600.0)).is_none(), "{status}: until the window is over");
+        assert!(controller.next(at(603.0)).is_some(), "{status}");
+        let learned = controller.learned(at(603.0), host).expect("a host");
+        assert_eq!(learned.rate, 10.0, "{status}: it said why, so nothing is learned of the rate");
+    }
+    // A limit on bursts tells how long; without a word a 403 is what it is.
+    let (mut controller, _) = world(10.0);
+    let grants = [controller.next(at(1.0)).expect("tokens"), controller.next(at(1.0)).expect("tokens")];
+    assert_eq!(answer(&mut controller, at(1.1), &grants[0], 403, None), Outcome::ClientError);
+    assert_eq!(answer(&mut controller, at(1.2), &grants[1], 403, Some(60)), Outcome::Throttled);
+}
