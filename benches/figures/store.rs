@@ -195,6 +195,9 @@ struct Crawl {
     snapshots: mpsc::Receiver<Arc<Snapshot>>,
 }
 
+/// Whether so many URLs are what was waited for.
+type Enough = fn(&Totals, u64) -> bool;
+
 impl Crawl {
     fn new(dir: &Path, config: Config, sources: Vec<Source>) -> Self {
         let mut loaded = resume(dir, &config).expect("whole");
@@ -226,7 +229,7 @@ impl Crawl {
     }
 
     /// Runs it until it is as `enough` says, then goes on as `then` says; what was shown last.
-    fn run(self, steps: Vec<(fn(&Totals, u64) -> bool, Request)>, number: u64) -> Totals {
+    fn run(self, steps: Vec<(Enough, Request)>, number: u64) -> Totals {
         let Self { engine, requests, mut snapshots } = self;
         runtime().block_on(async {
             let watching = async {
