@@ -153,7 +153,7 @@ pub struct Arc {
     /// How fast the estimate has moved of late, as a share a second.
     drift: f64,
     /// The climb is to tell whether the bucket holds so many tokens, or the limit has moved.
-    verifying: f64,
+    verifying: f32,
     /// Rate of the last hit.
     hit: f64,
     /// Additional margin, learned from hits while cruising.
@@ -195,7 +195,7 @@ pub struct Arc {
     falls: f32,
     /// Where refusals cost long blocks: the estimate at which the last one came.
     #[serde(default)]
-    met: f64,
+    met: f32,
 }
 
 impl Arc {

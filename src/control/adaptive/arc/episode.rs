@@ -239,7 +239,7 @@ impl Arc {
                 Phase::Cruise | Phase::Recover => self.learn_cruise(now, estimate, taken),
             }
         }
-        self.met = if self.costly > 0 { before } else { 0.0 };
+        self.met = if self.costly > 0 { before as f32 } else { 0.0 };
         self.proven = (episode.creeping && hit < 1.15 * self.limit) || (self.proven && hit < 1.5 * self.limit);
         if good {
             self.valid = true;
@@ -302,7 +302,7 @@ impl Arc {
             }
             // From an empty bucket the climb will tell.
             self.settle(now, estimate.max(before), self.samples.max(taken.accepted));
-            self.verifying = surplus;
+            self.verifying = surplus as f32;
             // Far above, the probe has not been refused for long: the limit is not far below where it ended.
             if surplus > 6.0 * expected.max(3.0) {
                 return Some((0.6 * hit).max(1.02 * self.limit));
@@ -355,7 +355,7 @@ impl Arc {
             return None;
         }
         if self.verifying > 0.0 && estimate <= 1.03 * before {
-            self.burst = self.burst.max(self.verifying);
+            self.burst = self.burst.max(f64::from(self.verifying));
             self.verifying = 0.0;
             return None;
         }

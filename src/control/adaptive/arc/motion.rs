@@ -53,7 +53,7 @@ impl Arc {
 
     /// Whether the estimate has crept beyond where it was met last: the limit must have risen.
     pub(super) fn risen(&self) -> bool {
-        self.costly > 0 && self.met > 0.0 && self.limit > RISEN * self.met
+        self.costly > 0 && self.met > 0.0 && self.limit > RISEN * f64::from(self.met)
     }
 
     /// A little more where refusals are costly: by tenths of a per cent first, then faster.
@@ -62,7 +62,7 @@ impl Arc {
         let usual = (0.002 * (1.0 + step * step / 4.0)).min(0.15);
         let more = if self.risen() {
             // Nothing is known up there.
-            (self.limit / self.met - 1.0).clamp(0.06, 0.5).max(usual)
+            (self.limit / f64::from(self.met) - 1.0).clamp(0.06, 0.5).max(usual)
         } else if self.proven {
             usual
         } else {
