@@ -70,9 +70,9 @@ proptest! {
             let wait = arc.pause(at).expect("a wait").secs;
             prop_assert!((0.2..=300.0).contains(&wait), "{wait}");
             let Some(cut) = arc.cut else { continue };
-            let (before, sent) = (arc.limit, (cut.as_secs_f64() - back).max(0.0));
+            let (before, sent) = (arc.limit, cut.before(Duration::from_secs_f64(back)));
             let late = Observation {
-                signal: Signal::Throttle, sent: Mono::from_secs_f64(sent), probe: false, latency: 0.1 };
+                signal: Signal::Throttle, sent, probe: false, latency: 0.1 };
             arc.on_outcome(at, &bounds(3), &late);
             prop_assert_eq!(before, arc.limit);
         }
