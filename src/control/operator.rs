@@ -423,6 +423,8 @@ fn describe_lifetime(lifetime: Lifetime) -> String {
             // In the largest unit that leaves no rest, as one would type it.
             secs if secs > 0 && secs.is_multiple_of(3600) => format!(" for {}h", secs / 3600),
             secs if secs > 0 && secs.is_multiple_of(60) => format!(" for {}m", secs / 60),
+            // "until 07:00" gives any number of them.
+            secs if secs > 3600 => format!(" for {}h {}m", secs / 3600, secs % 3600 / 60),
             secs => format!(" for {secs}s"),
         },
     }
