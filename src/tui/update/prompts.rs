@@ -84,13 +84,21 @@ pub(super) fn in_filter(model: &mut Model, mut input: Input, key: Key, now: Mono
             }
             Err(error) => {
                 if model.filter_error.replace(Clean::new(error.to_string())).is_none() {
-                    model.set_filter(model.filter_before.clone(), now);
+                    let valid = last_valid(input.value()).unwrap_or_else(|| model.filter_before.clone());
+                    model.set_filter(valid, now);
                 }
             }
         }
     }
     model.overlay = Overlay::Filter { input };
     Vec::new()
+}
+
+/// The filter of the terms before the one that is wrong; `None` = there are none. (What of that term was valid before
+/// it went wrong is no filter: on its way to `rate<1` it is a name that no host has.)
+fn last_valid(typed: &str) -> Option<Filter> {
+    let (before, _) = typed.trim_end().rsplit_once(' ')?;
+    Filter::parse(before).ok().filter(|_| !before.trim().is_empty())
 }
 
 /// A question: `y` is yes; Enter, Esc, n and q are no; anything else leaves it open.

@@ -335,6 +335,8 @@ fn the_beginning_of_a_term_hides_no_host() {
         assert_eq!(model.filter.text().as_str(), "is:angry");
         press(&mut model, "ctrl-u i s : s t u c k enter");
         assert_eq!(model.order.shown, [2]);
+        press(&mut model, &format!("esc / i s : a n g r y space {begun}"));
+        assert_eq!(model.order.shown.len(), 2, "{begun}: the last valid filter stays");
     }
 }
 
