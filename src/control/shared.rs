@@ -4,7 +4,7 @@
 //! are suspected if at least three incidents of the one began within [`WITHIN`] of one of the other, and if that is no
 //! chance: were they independent, an incident of the one would have one of the other beside it with a probability
 //! `p = 1 - exp(-2·WITHIN·rate)`, and so many of so many with that of the binomial tail, which has to be below
-//! [`CHANCE_MAX`]. Two hosts that spend the default budget of 8 in 10 minutes have `p = 5 %`: three of three
+//! `CHANCE_MAX`. Two hosts that spend the default budget of 8 in 10 minutes have `p = 5 %`: three of three
 //! (1 in 7,000) is not enough, four of four (1 in 150,000) is. With one look an incident, such a pair is named by
 //! chance about once in a thousand hours.
 //!

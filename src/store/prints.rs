@@ -1,7 +1,7 @@
 //! The set of fingerprints: every URL that is known, 10 to 12.5 bytes each.
 //!
 //! A table of the standard library doubles: it holds twice what it needs half of the time, three times while it grows,
-//! and stands still for a second then. This one is cut into [`SHARDS`] by the fingerprint's first bits, and each shard
+//! and stands still for a second then. This one is cut into `SHARDS` by the fingerprint's first bits, and each shard
 //! grows by a quarter, by itself. A fingerprint stands near the place in its shard that it has in its range, so growing
 //! is one walk from front to back, and a look-up touches one line of memory, rarely two.
 //!
