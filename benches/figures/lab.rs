@@ -139,8 +139,10 @@ struct Peer {
 
 enum Program {
     OnPath(&'static str, &'static [&'static str]),
-    Python(&'static str),
+    Python(&'static str, &'static [&'static str]),
 }
+
+const SCRAPY: &str = include_str!("peers/scrapy_crawl.py");
 
 const PEERS: [Peer; 6] = [
     Peer {
@@ -152,11 +154,11 @@ const PEERS: [Peer; 6] = [
     },
     Peer { name: "wget, defaults", program: Program::OnPath("wget", &["-q", "-r", "-l", "0", "--delete-after"]) },
     Peer { name: "wget2, defaults", program: Program::OnPath("wget2", &["-q", "-r", "-l", "0", "--delete-after"]) },
-    Peer { name: "Scrapy, library defaults", program: Program::Python(include_str!("peers/scrapy_defaults.py")) },
-    Peer { name: "Scrapy, AutoThrottle", program: Program::Python(include_str!("peers/scrapy_autothrottle.py")) },
+    Peer { name: "Scrapy, library defaults", program: Program::Python(SCRAPY, &[]) },
+    Peer { name: "Scrapy, AutoThrottle", program: Program::Python(SCRAPY, &["autothrottle"]) },
     Peer {
         name: "Crawlee, ThrottlingRequestManager or defaults",
-        program: Program::Python(include_str!("peers/crawlee_throttling.py")),
+        program: Program::Python(include_str!("peers/crawlee_throttling.py"), &[]),
     },
 ];
 
@@ -170,12 +172,12 @@ fn play(peer: &Peer, server: &Server) -> Option<Ran> {
             command.args(arguments).arg(&first);
             command
         }
-        Program::Python(script) => {
+        Program::Python(script, arguments) => {
             let python = std::env::var_os("CRAWLDECK_PEERS_PYTHON")?;
             let path = folder.path().join("peer.py");
             std::fs::write(&path, script).expect("written");
             let mut command = Command::new(python);
-            command.arg(path).arg(&first);
+            command.arg(path).arg(&first).args(arguments);
             command
         }
     };

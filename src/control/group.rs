@@ -191,7 +191,7 @@ impl HotGroup {
             (outcome, _) => outcome,
         };
         let terms = Terms { waits: Waits::Here, ..*terms };
-        self.holding.on_member(now, answer, outcome, &terms, jitter)
+        self.holding.on_judged(now, answer, outcome, &terms, jitter)
     }
 
     /// A grant that was not used; its tokens return if that is known at once.
@@ -239,6 +239,14 @@ impl Group {
         self.original.rate = self.original.rate.max(policy.original.rate);
         self.original.capacity = self.original.capacity.max(policy.original.capacity);
         self.connections = self.connections.max(policy.connections);
+    }
+
+    /// Its originals anew, from all members: one left, or the policies are others.
+    pub(super) fn measure<'a>(&mut self, policy_of: impl Fn(HostId) -> &'a Policy) {
+        (self.original, self.connections) = (Original { rate: 0.0, capacity: 0.0 }, 0);
+        for at in 0..self.members.len() {
+            self.widen(policy_of(self.members[at]));
+        }
     }
 
     /// Its holds, if it was asked something.

@@ -34,16 +34,10 @@ impl Controller {
         }
         self.leave(now, host);
         self.unqueue(host);
+        self.seat(now, host, id);
         let Self { slots, groups, settings, .. } = self;
         let (Some(slot), Some(group)) = (slots.get_mut(host.0 as usize), groups.get_mut(id)) else { return };
         let policy = &settings.policies[usize::from(slot.policy.0)];
-        slot.group = id;
-        slot.seat = u32::try_from(group.members.len()).unwrap_or(u32::MAX);
-        group.members.push(host);
-        group.queued += slot.lanes.queued();
-        let before = group.original;
-        group.widen(policy);
-        follow(now, group, before, settings);
         if let Some(hot) = slot.hot.as_mut().filter(|hot| hot.sent > 0) {
             let original = group.original;
             let shared = group.hot.get_or_insert_with(|| Box::new(HotGroup::new(now, original, settings)));
@@ -66,16 +60,21 @@ impl Controller {
         }
         let id = self.group_named(name);
         self.unqueue(host);
+        self.seat(now, host, id);
+        self.replan(now, host);
+    }
+
+    /// A host, which stands in no queue now, becomes a member, and counts for the originals.
+    fn seat(&mut self, now: Mono, host: HostId, id: GroupId) {
         let Self { slots, groups, settings, .. } = self;
         let Some((slot, group)) = slots.get_mut(host.0 as usize).zip(groups.get_mut(id)) else { return };
-        let before = group.original;
-        group.widen(&settings.policies[usize::from(slot.policy.0)]);
-        follow(now, group, before, settings);
         slot.group = id;
         slot.seat = u32::try_from(group.members.len()).unwrap_or(u32::MAX);
         group.members.push(host);
         group.queued += slot.lanes.queued();
-        self.replan(now, host);
+        let before = group.original;
+        group.widen(&settings.policies[usize::from(slot.policy.0)]);
+        follow(now, group, before, settings);
     }
 
     /// A host has a bucket of its own again: it goes on with what its group learned and waits for.
@@ -92,11 +91,8 @@ impl Controller {
         let slot = &mut slots[host.0 as usize];
         slot.group = GroupId::NONE;
         group.queued = group.queued.saturating_sub(slot.lanes.queued());
-        let before = std::mem::replace(&mut group.original, Original { rate: 0.0, capacity: 0.0 });
-        group.connections = 0;
-        for member in &group.members {
-            group_widen(&mut group.original, &mut group.connections, policy_in(settings, slots, *member));
-        }
+        let before = group.original;
+        group.measure(|member| policy_in(settings, slots, member));
         follow(now, group, before, settings);
         let name = group.name.clone();
         self.inherit(now, host, id, &name);
@@ -261,11 +257,7 @@ impl Controller {
     pub(super) fn reconfigure_groups(&mut self, now: Mono, old: &Settings) {
         let Self { slots, groups, settings, .. } = self;
         for group in &mut groups.all {
-            group.original = Original { rate: 0.0, capacity: 0.0 };
-            group.connections = 0;
-            for member in &group.members {
-                group_widen(&mut group.original, &mut group.connections, policy_in(settings, slots, *member));
-            }
+            group.measure(|member| policy_in(settings, slots, member));
             if let Some(hot) = group.hot.as_deref_mut() {
                 hot.layer.reconfigure(now, &old.policies[0], &settings.policies[0], group.original);
                 hot.layer.told = hot.layer.adaptive.target(now);
@@ -405,12 +397,6 @@ fn follow(now: Mono, group: &mut Group, before: Original, settings: &Settings) {
         hot.layer.told = hot.layer.adaptive.target(now);
         hot.retarget(now, settings);
     }
-}
-
-fn group_widen(original: &mut Original, connections: &mut u32, policy: &Policy) {
-    original.rate = original.rate.max(policy.original.rate);
-    original.capacity = original.capacity.max(policy.original.capacity);
-    *connections = (*connections).max(policy.connections);
 }
 
 fn policy_in<'a>(settings: &'a Settings, slots: &[super::host::Slot], host: HostId) -> &'a Policy {

@@ -222,12 +222,11 @@ impl Holding {
         let probe = self.probe == Some(answer.sent);
         let news = self.is_news(answer.sent);
         let outcome = self.classify(answer, terms, probe, news);
-        self.count(outcome, now, answer.verdict);
-        self.rule(now, answer, outcome, terms, jitter)
+        self.on_judged(now, answer, outcome, terms, jitter)
     }
 
-    /// The same for a group of hosts, of whose members one has judged `answer` to be `outcome`.
-    pub(super) fn on_member(
+    /// The same for an answer that is judged to be `outcome` already: by a member, for its group.
+    pub(super) fn on_judged(
         &mut self,
         now: Mono,
         answer: &Answer,

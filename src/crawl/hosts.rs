@@ -36,14 +36,20 @@ pub struct HostName {
 /// All hosts of the crawl.
 #[derive(Debug)]
 pub struct Hosts {
-    /// By a hash of the key with a secret: nobody can choose names that meet. Two of four million do with a chance of
-    /// 1 in 2 million, and share a bucket then.
+    /// By a hash of the key and a number of this process, so that names that meet cannot be made beforehand. Two of four
+    /// million do by chance, 1 in 2 million, and share a bucket then.
     by_key: HashMap<u64, HostId, BuildHasherDefault<Folded>>,
     secret: u64,
     names: Vec<HostName>,
     /// Endpoint paths per rule, for the screen.
     endpoints: Vec<Arc<[Clean]>>,
     none: Arc<[Clean]>,
+}
+
+impl HostName {
+    fn new(key: &str, rule: Option<u16>, schemes: [bool; 2]) -> Self {
+        Self { name: Clean::new(key), rule, requests: 0, schemes, placed: false, moved: Mono::ZERO }
+    }
 }
 
 impl Default for Hosts {
@@ -107,14 +113,7 @@ impl Hosts {
         }
         let rule = config.rule_for(&key).and_then(|rule| u16::try_from(rule).ok());
         let host = add(policy_of(rule));
-        self.names.push(HostName {
-            name: Clean::new(&key),
-            rule,
-            requests: 0,
-            schemes: [false; 2],
-            placed: false,
-            moved: Mono::ZERO,
-        });
+        self.names.push(HostName::new(&key, rule, [false; 2]));
         self.by_key.insert(hash, host);
         Some(host)
     }
@@ -123,15 +122,13 @@ impl Hosts {
     pub fn restore(&mut self, key: &str, schemes: [bool; 2], config: &Config, add: impl FnOnce(PolicyId) -> HostId) {
         let rule = config.rule_for(key).and_then(|rule| u16::try_from(rule).ok());
         let host = add(policy_of(rule));
-        self.names.push(HostName {
-            name: Clean::new(key),
-            rule,
-            requests: 0,
-            schemes,
-            placed: false,
-            moved: Mono::ZERO,
-        });
+        self.names.push(HostName::new(key, rule, schemes));
         self.by_key.insert(self.hash(key), host);
+    }
+
+    /// All of them, by number.
+    pub fn ids(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..u32::try_from(self.names.len()).unwrap_or(u32::MAX)).map(HostId)
     }
 
     /// How many there are.

@@ -48,7 +48,11 @@ fn write_text(out: &mut String, summary: &Summary) -> std::fmt::Result {
         "URLs      done {}  failed {}  skipped {}  pending {}",
         summary.urls_done, summary.urls_failed, summary.urls_skipped, summary.urls_pending
     )?;
-    let calm = |host: &&HostSummary| !host.slowed && host.refusals == 0 && host.held_seconds == 0.0;
+    let spared = |host: &HostSummary, outcome| host.by_outcome.get(Some(outcome)) == 0;
+    let calm = |host: &&HostSummary| {
+        let refused_nothing = spared(host, Outcome::Throttled) && spared(host, Outcome::Refused);
+        !host.slowed && refused_nothing && host.held_seconds == 0.0
+    };
     let never_slowed = summary.hosts.iter().filter(calm).count();
     writeln!(out, "hosts     {}, never slowed {never_slowed}", summary.hosts.len())?;
     write_worst(out, summary)?;

@@ -152,7 +152,8 @@ pub struct HostSummary {
     pub by_outcome: Counts<Option<Outcome>>,
     /// The group that it shares a bucket with at the end. What holds all of that stands there.
     pub group: Option<Clean>,
-    /// Throttled or refused.
+    /// Answers that turned us away: throttles, and every 401 and 403. An outcome calls those a refusal only in a run after
+    /// a success, so that pages for members throttle nobody; but whoever never let us in refused as well.
     #[serde(skip)]
     pub refusals: u64,
     /// The controller once cut its rate below the original.
@@ -316,9 +317,8 @@ impl Tally {
         if let Some(status) = status {
             host.by_status.add(status);
         }
-        if matches!(outcome, Some(Outcome::Throttled | Outcome::Refused)) {
-            host.refusals += 1;
-        }
+        let away = matches!(status, Some(401 | 403)) || matches!(outcome, Some(Outcome::Throttled | Outcome::Refused));
+        host.refusals += u64::from(away);
         if rate.is_finite() {
             host.row_rate = Some(rate);
         }

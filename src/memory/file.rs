@@ -19,6 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::control::prior::experience::{SAMPLES_MAX, Skill, Visited};
 use crate::control::prior::{Experience, Measured, Moment, Sample, Table};
+use crate::journal::disk::{SystemDisk, sync_names};
 use crate::text::Clean;
 
 pub use crate::control::prior::advisor::HOSTS_MAX;
@@ -250,7 +251,7 @@ impl Memory {
             file.sync_all()?;
             fs::rename(&new, &self.path)?;
             let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            File::open(folder)?.sync_all()
+            sync_names(&mut SystemDisk, folder)
         };
         written().map_err(self.failed("written"))
     }

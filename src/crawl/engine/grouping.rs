@@ -133,14 +133,12 @@ impl Engine {
     /// Hosts share buckets by another rule from now on: holds and what was learned go along, no bucket gains a token.
     pub(super) fn regroup(&mut self, now: Mono) {
         self.controller.dissolve_groups(now);
-        for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
+        for host in self.hosts.ids() {
             if let Some(known) = self.hosts.get_mut(host) {
                 (known.placed, known.moved) = (false, Mono::ZERO);
             }
-            if let Some(url) = url_of_host(self.hosts.name(host).as_str()) {
-                self.group_new(host, &url);
-            }
         }
+        self.group_all();
     }
 
     /// What the groups of an earlier process learned and wait for, before their members are known.
@@ -157,12 +155,13 @@ impl Engine {
         }
     }
 
-    /// Hosts that an earlier process knew, but not in the group that they belong to now.
-    pub(super) fn group_restored(&mut self) {
+    /// Groups hosts that are known already, as far as they are not where they belong: an earlier process knew them, or the
+    /// rule is another.
+    pub(super) fn group_all(&mut self) {
         if self.groups_by() == GroupBy::Host {
             return;
         }
-        for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
+        for host in self.hosts.ids() {
             if let Some(url) = url_of_host(self.hosts.name(host).as_str()) {
                 self.group_new(host, &url);
             }

@@ -94,7 +94,7 @@ impl Engine {
         }
         self.controller.all_resumed(now);
         self.restore_groups(now, &loaded);
-        for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
+        for host in self.hosts.ids() {
             let name = self.hosts.name(host);
             // Let go of as it is used: all of them beside what is made of them would be twice the memory.
             let Some(value) = loaded.take_state(StateKind::Host, name.as_str()) else { continue };
@@ -111,7 +111,7 @@ impl Engine {
                 Err(error) => tracing::error!(host = %name, %error, "the saved state of a host cannot be used"),
             }
         }
-        self.group_restored();
+        self.group_all();
         for ((kind, key), value) in std::mem::take(&mut loaded.states) {
             match kind {
                 StateKind::Robots if !self.robots.restore(now, &key, &value) => {
@@ -144,7 +144,7 @@ impl Engine {
                 self.take_sitemaps(&authority, &sitemaps);
             }
         }
-        for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
+        for host in self.hosts.ids() {
             self.sync_all(host);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, PROGRESS_EVERY, TICK};
+use super::{Engine, Looks, PROGRESS_EVERY, TICK};
 use crate::clock::Wall;
 use crate::control::{Decision, HostId, Mono, Outcome, Value, What, Who};
 use crate::journal::FORMAT_VERSION;
@@ -197,7 +197,14 @@ impl Engine {
         if let Some(host) = self.recently.looked_at().filter(|host| self.controller.group_of(*host).is_some()) {
             self.controller.touch(host);
         }
-        let changed = self.controller.take_changed(ROWS_MAX);
+        // Status lines show no host.
+        let changed = match self.looks {
+            Looks::Closely => self.controller.take_changed(ROWS_MAX),
+            Looks::AtTotals => {
+                self.controller.take_changed(usize::MAX);
+                Vec::new()
+            }
+        };
         let rows = changed.into_iter().filter_map(|host| {
             let view = self.controller.view(now, host)?;
             let group = view.group.and_then(|_| self.controller.group_of(host)).map(Clean::new);

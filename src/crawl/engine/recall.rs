@@ -6,13 +6,14 @@ use super::Engine;
 use crate::control::prior::Moment;
 use crate::control::{HostId, Mono, Value, What, Who};
 use crate::memory::Keeper;
+use crate::text::Clean;
 
 impl Engine {
     /// Remembers what `keeper` does. Hosts that an earlier process of this run left are learned of, too, but go on with
     /// their own state: it is newer.
     pub fn remembering(mut self, keeper: Keeper) -> Self {
         self.keeper = Some(keeper);
-        for host in (0..self.hosts.len()).map(|host| HostId(u32::try_from(host).unwrap_or(u32::MAX))) {
+        for host in self.hosts.ids() {
             self.recall(host);
         }
         self
@@ -37,10 +38,14 @@ impl Engine {
     /// What is wrong with the memory file is told once.
     pub(super) fn tell_memory(&mut self) {
         if let Some(why) = self.keeper.as_mut().and_then(Keeper::take_trouble) {
-            tracing::warn!(%why, "memory");
-            self.event(Who::System, None, What::System, Value::None, Value::None, why.as_str(), None);
+            self.note_memory(&why);
             self.notices.push(why);
         }
+    }
+
+    fn note_memory(&mut self, why: &Clean) {
+        tracing::warn!(%why, "memory");
+        self.event(Who::System, None, What::System, Value::None, Value::None, why.as_str(), None);
     }
 
     /// The end: what was learned is written down. Trouble with that is told, and changes nothing else.
@@ -48,8 +53,7 @@ impl Engine {
         let at = (self.now, self.moment());
         let Some(keeper) = self.keeper.take() else { return };
         if let Some(why) = keeper.close(&mut self.controller, at, within, |host| self.hosts.name(host)).await {
-            tracing::warn!(%why, "memory");
-            self.event(Who::System, None, What::System, Value::None, Value::None, why.as_str(), None);
+            self.note_memory(&why);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::model::{errors, refusals};
+use super::model::errors;
 use crate::journal::summary::HostSummary;
 use crate::journal::timeline::Timeline;
 use crate::text::Clean;
@@ -48,7 +48,7 @@ impl Difference {
 fn figures(timeline: &Timeline, host: &HostSummary) -> Figures {
     Figures {
         requests: host.requests,
-        refusals: refusals(host),
+        refusals: host.refusals,
         errors: errors(host),
         held: host.held_until(timeline.end()),
         last_rate: host.rate_so_far(),

@@ -325,7 +325,7 @@ impl Review {
         let host = |number: &u32| hosts.get(*number as usize);
         let figure = |host: &HostSummary| match self.sort {
             HostSort::Held => host.held_until(end),
-            HostSort::Refused => refusals(host) as f64,
+            HostSort::Refused => host.refusals as f64,
             HostSort::Errors => errors(host) as f64,
             HostSort::Requests => host.requests as f64,
             HostSort::Slowed => -host.original_rate.zip(host.rate_so_far()).map_or(1.0, |(first, last)| last / first),
@@ -338,7 +338,7 @@ impl Review {
                     if self.sort == HostSort::Name { one.host.cmp(&other.host) } else { std::cmp::Ordering::Equal }
                 })
                 .then_with(|| turned_away(other).cmp(&turned_away(one)))
-                .then_with(|| refusals(other).cmp(&refusals(one)))
+                .then_with(|| other.refusals.cmp(&one.refusals))
                 .then_with(|| other.requests.cmp(&one.requests))
                 .then_with(|| one.host.cmp(&other.host)),
             _ => std::cmp::Ordering::Equal,
@@ -367,13 +367,6 @@ impl Review {
         }
         self.still_set = (named, count);
     }
-}
-
-/// Answers that turned us away: throttles, and every 401 and 403. An outcome calls those a refusal only in a run
-/// after a success, so that pages for members throttle nobody; but whoever never let us in refused as well.
-pub fn refusals(host: &HostSummary) -> u64 {
-    let away = host.by_status.get(401).saturating_add(host.by_status.get(403));
-    host.refusals.saturating_sub(host.by_outcome.get(Some(Outcome::Refused))).saturating_add(away)
 }
 
 /// Answers of the class 4xx.

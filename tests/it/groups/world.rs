@@ -8,7 +8,7 @@ use crawldeck::control::backoff::NoJitter;
 use crawldeck::control::host::LaneQueue;
 use crawldeck::control::{
     Answer, Controller, Decision, Grant, HostId, HostView, Lane, Mono, Origin, Original, Outcome, Policy, PolicyId,
-    RequestKind, Settings, Verdict,
+    Settings, Verdict,
 };
 
 use crate::control_properties::assert_envelope;
@@ -138,16 +138,7 @@ impl World {
         let response = respond(self.now, host);
         self.seen.push((self.now, host));
         self.due.push(Reverse((self.now.after(response.latency), self.flying.len() as u64)));
-        self.flying.push(Some(Answer {
-            host,
-            lane: grant.lane,
-            kind: RequestKind::Page,
-            sent: grant.at,
-            verdict: response.verdict,
-            retry_after: response.retry_after,
-            latency: response.latency,
-            unprocessed: false,
-        }));
+        self.flying.push(Some(response.to(grant)));
     }
 
     /// Requests of one host so far.

@@ -9,7 +9,7 @@ use crawldeck::control::backoff::NoJitter;
 use crawldeck::control::host::LaneQueue;
 use crawldeck::control::prior::Advice;
 use crawldeck::control::{
-    Answer, Controller, HostId, Lane, Mono, Original, Outcome, PolicyId, RequestKind, Settings, Verdict,
+    Answer, Controller, Grant, HostId, Lane, Mono, Original, Outcome, PolicyId, RequestKind, Settings, Verdict,
 };
 
 /// What the server answers to one request.
@@ -21,6 +21,22 @@ pub(crate) struct Response {
     pub(crate) retry_after: Option<Duration>,
     /// From send to the answer.
     pub(crate) latency: Duration,
+}
+
+impl Response {
+    /// As the answer to what was granted.
+    pub(crate) fn to(self, grant: &Grant) -> Answer {
+        Answer {
+            host: grant.host,
+            lane: grant.lane,
+            kind: RequestKind::Page,
+            sent: grant.at,
+            verdict: self.verdict,
+            retry_after: self.retry_after,
+            latency: self.latency,
+            unprocessed: false,
+        }
+    }
 }
 
 /// A request as the server saw it.
@@ -151,16 +167,7 @@ impl VirtualHost {
                 capacity: grant.capacity,
             });
             self.due.push(Reverse((self.now.after(response.latency), self.flying.len() as u64)));
-            self.flying.push(Some(Answer {
-                host: self.host,
-                lane: grant.lane,
-                kind: RequestKind::Page,
-                sent: grant.at,
-                verdict: response.verdict,
-                retry_after: response.retry_after,
-                latency: response.latency,
-                unprocessed: false,
-            }));
+            self.flying.push(Some(response.to(&grant)));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::compare::{DIFFERENCES_MAX, Figures};
 use super::super::export::Export;
-use super::super::model::{HostSort, LogView, Review, Tab, client_errors, network_errors, refusals, server_errors};
+use super::super::model::{HostSort, LogView, Review, Tab, client_errors, network_errors, server_errors};
 use crate::control::Who;
 use crate::journal::summary::{HostSummary, Summary};
 use crate::journal::timeline::entry::{Entry, Kept};
@@ -212,7 +212,7 @@ fn host_row(brush: &mut Brush<'_>, y: u16, columns: Columns, host: &HostSummary,
     let glyphs = brush.theme().glyphs;
     let n = |value: u64| if value == 0 { glyphs.none.to_owned() } else { count_in(value, 8, glyphs.thousands) };
     let number = |value: Option<f64>| value.map_or_else(|| String::from("?"), rate);
-    let mut cells = vec![n(host.requests), n(refusals(host))];
+    let mut cells = vec![n(host.requests), n(host.refusals)];
     let short = |value: u64| if value == 0 { glyphs.none.to_owned() } else { count_in(value, 6, glyphs.thousands) };
     if columns.set {
         cells.push(short(client_errors(host)));
@@ -238,7 +238,7 @@ fn host_row(brush: &mut Brush<'_>, y: u16, columns: Columns, host: &HostSummary,
         right = right.saturating_sub(width);
     }
     let room = usize::from(right.saturating_sub(3));
-    let meaning = if refusals(host) > 0 || held > 0.0 { Meaning::Angry } else { Meaning::Text };
+    let meaning = if host.refusals > 0 || held > 0.0 { Meaning::Angry } else { Meaning::Text };
     brush.text(2, y, &middle_cut(host.host.as_str(), room, glyphs.ellipsis), meaning);
 }
 

@@ -1,4 +1,4 @@
-"""A crawl of everything that the first page leads to, with Scrapy."""
+"""A crawl of everything that the first page leads to, with Scrapy: `URL [autothrottle]`."""
 
 import sys
 
@@ -16,12 +16,13 @@ class Peer(scrapy.Spider):
             yield scrapy.Request(link.url)
 
 
-process = CrawlerProcess(settings={
-        "LOG_ENABLED": False,
-        "ROBOTSTXT_OBEY": True,
+settings = {"LOG_ENABLED": False, "ROBOTSTXT_OBEY": True}
+if "autothrottle" in sys.argv[2:]:
+    settings |= {
         "AUTOTHROTTLE_ENABLED": True,
         "AUTOTHROTTLE_START_DELAY": 0.5,
         "AUTOTHROTTLE_TARGET_CONCURRENCY": 1.0,
-    })
+    }
+process = CrawlerProcess(settings=settings)
 process.crawl(Peer)
 process.start()
