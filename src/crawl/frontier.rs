@@ -228,9 +228,15 @@ impl Frontier {
         }
     }
 
-    /// Looks at what [`Self::admit`] will look at: many at once wait for memory together.
-    pub fn look_at(&self, fingerprints: impl Iterator<Item = u128>) -> usize {
-        self.seen.count(fingerprints.map(folded))
+    /// Reads what [`Self::admit`] will read: many at once wait for memory together. What it returns means nothing.
+    pub fn look_at(&self, fingerprints: impl Iterator<Item = u128>) -> u64 {
+        self.seen.look_at(fingerprints.map(folded))
+    }
+
+    /// The same for what [`Self::take_in`] will read of a host.
+    pub fn look_at_host(&self, host: HostId) -> u32 {
+        let first = self.hosts.get(host.0 as usize).and_then(|lanes| lanes.get(0));
+        first.map_or(0, |jobs| self.tails.look_at(&jobs.tail))
     }
 
     /// Keeps that a URL is held back as one of `trap`.

@@ -294,7 +294,7 @@ mod tests {
     async fn case_16_names_beyond_the_bound_of_their_domain_leave_nothing_behind() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut engine = engine(folder.path());
-        engine.admit(&crate::crawl::address::parse_url("http://trap.example/").expect("a URL"));
+        engine.admit(&crate::crawl::address::parse_url("http://trap.example/").expect("a URL"), None);
         let on = engine.hosts.find(&"http://trap.example/".parse().expect("a URL"));
         let meet = |engine: &mut Engine, from: u32, to: u32| {
             for number in from..to {

@@ -32,13 +32,8 @@ impl Engine {
             self.persisted.inputs_read |= self.inputs.is_none() && read.is_some_and(|read| read.is_named());
             return;
         };
-        let prints = batch.iter().filter_map(|item| match item {
-            InputItem::Url(address) => Some(address.fingerprint),
-            InputItem::Bad(_) => None,
-        });
-        // The answer is of no interest: after it, what is asked for one by one is near.
-        std::hint::black_box(self.frontier.look_at(prints));
-        for item in batch {
+        let hosts = self.look_ahead(&batch);
+        for (item, host) in batch.into_iter().zip(hosts) {
             match item {
                 InputItem::Url(address) => {
                     if address.userinfo == Userinfo::Removed {
@@ -47,11 +42,27 @@ impl Engine {
                         let url = address.url.as_str();
                         self.event(Who::System, None, What::Anomaly, Value::None, Value::None, why, Some(url));
                     }
-                    self.admit(&address);
+                    self.admit(&address, host);
                 }
                 InputItem::Bad(bad) => self.bad_line(&bad.to_string()),
             }
         }
+    }
+
+    /// The hosts of a batch, as far as they are known. Reads all that its URLs will touch, one kind after the other: at
+    /// ten million URLs nothing of it is near, and what is read together is waited for once.
+    fn look_ahead(&self, batch: &Batch) -> Vec<Option<HostId>> {
+        let addresses = batch.iter().map(|item| match item {
+            InputItem::Url(address) => Some(address),
+            InputItem::Bad(_) => None,
+        });
+        std::hint::black_box(self.frontier.look_at(addresses.clone().flatten().map(|address| address.fingerprint)));
+        let hosts: Vec<_> =
+            addresses.map(|address| address.and_then(|address| self.hosts.find(&address.url))).collect();
+        for host in hosts.iter().flatten() {
+            std::hint::black_box((self.controller.max_requests(*host), self.frontier.look_at_host(*host)));
+        }
+        hosts
     }
 
     fn bad_line(&mut self, named: &str) {
@@ -62,8 +73,8 @@ impl Engine {
         }
     }
 
-    /// A URL enters the frontier, unless it is known, excluded or spent.
-    pub(super) fn admit(&mut self, address: &Address) {
+    /// A URL enters the frontier, unless it is known, excluded or spent. `host` is its host, if that was known before.
+    pub(super) fn admit(&mut self, address: &Address, host: Option<HostId>) {
         let (url, print) = (&address.url, address.fingerprint);
         self.scope.give(url);
         match self.frontier.admit(print) {
@@ -79,7 +90,7 @@ impl Engine {
             self.skip(id, None, url.as_str(), &format!("excluded by {pattern}"));
             return;
         }
-        let Some(host) = self.host_of(url) else {
+        let Some(host) = host.or_else(|| self.host_of(url)) else {
             let id = self.frontier.enter(print, None, &Job::page(url, self.now));
             self.skip(id, None, url.as_str(), "too many hosts");
             return;

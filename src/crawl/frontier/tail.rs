@@ -102,6 +102,12 @@ impl Tails {
         tail.len += 1;
     }
 
+    /// Reads what [`Self::push_back`] will touch; what it returns means nothing.
+    pub(super) fn look_at(&self, tail: &Tail) -> u32 {
+        let (chunk, place) = (tail.last as usize / CHUNK, tail.last as usize % CHUNK);
+        self.chunks.get(chunk).map_or(0, |chunk| chunk[place].next)
+    }
+
     /// Adds a number in front.
     pub(super) fn push_front(&mut self, tail: &mut Tail, id: u32) {
         if tail.first == NONE || tail.begins == 0 {
