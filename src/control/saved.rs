@@ -181,6 +181,11 @@ impl Controller {
         !self.unsaved.is_empty() || !self.groups.unsaved.is_empty() || self.history.is_unsaved()
     }
 
+    /// How many hosts [`Self::take_unsaved`] has.
+    pub fn unsaved_hosts(&self) -> usize {
+        self.unsaved.len()
+    }
+
     /// What the operator can take back, if that has changed since the last call.
     pub fn take_unsaved_history(&mut self) -> Option<SavedHistory> {
         self.history.take_unsaved()
