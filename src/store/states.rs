@@ -158,8 +158,8 @@ fn each_in(
     Ok(())
 }
 
-/// Bytes of a file that is written anew which go to it at once.
-const WRITTEN_AT_ONCE: u64 = 8 << 20;
+/// Bytes of a file that is written anew which go to it at once: what the buffer keeps anyway.
+const WRITTEN_AT_ONCE: u64 = super::writer::COMMIT_BYTES as u64;
 
 /// The file of states while it is written.
 pub(super) struct StatesFile {
