@@ -150,8 +150,11 @@ pub struct RetryArgs {
     #[arg(value_name = "DIR", default_value = "./crawl", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
     /// URLs that were given up.
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "held")]
     pub failed: bool,
+    /// URLs that were held back as traps until the end.
+    #[arg(long)]
+    pub held: bool,
 }
 
 /// `crawldeck memory`.

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Command::Review(args) => launch::review(args, &mut out),
         Command::Status(args) => state::status(&args.dir, &mut out, &mut err),
         Command::Export(args) => state::export(&args, &mut out, &mut err),
-        Command::Retry(args) => state::retry(&args.dir, &mut out, &mut err),
+        Command::Retry(args) => state::retry(&args, &mut out, &mut err),
         Command::Memory(args) => launch::memory(&args.act, here, &mut out, &mut err),
         Command::Check(args) => launch::check(args, here, &mut out, &mut err),
         Command::Simulate(args) => launch::simulate(&args, here, &mut out, &mut err),

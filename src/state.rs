@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::ExportArgs;
+use crate::cli::{ExportArgs, RetryArgs};
 use crate::clock::{Anchor, Clock as _, SystemClock, Wall};
 use crate::commands::{DONE, FAILED, USAGE};
 use crate::config::Config;
@@ -14,6 +14,7 @@ use crate::control::{HoldReason, Mono, RequestKind, SavedHost, Value, What, Who}
 use crate::crawl::engine::persist::{NOTES_STATE, Note, RUN_STATE, RunState};
 use crate::crawl::resume::resume;
 use crate::journal::disk::SystemDisk;
+use crate::journal::place::{HELD_TO_THE_END, RETRIED_FAILED, RETRIED_HELD};
 use crate::journal::{Event, Journal, JournalOptions, RunFolder, run_folder};
 use crate::store::list::each_url;
 use crate::store::load::{Loaded, STATE_FOLDER, Told};
@@ -77,9 +78,9 @@ pub fn export(args: &ExportArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8
     code_of(listed.and_then(|()| Ok(out.flush()?)), err)
 }
 
-/// `crawldeck retry --failed`: the exit code.
-pub fn retry(dir: &Path, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    let put_back = put_back(dir).and_then(|count| Ok(writeln!(out, "{count} URLs put back")?));
+/// `crawldeck retry`: the exit code.
+pub fn retry(args: &RetryArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let put_back = put_back(args).and_then(|count| Ok(writeln!(out, "{count} URLs put back")?));
     code_of(put_back, err)
 }
 
@@ -141,6 +142,9 @@ fn tell(dir: &Path, loaded: &Loaded, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{} skipped, {pending} pending, {tried} of them tried", counts.skipped)?;
     writeln!(out, "inputs      {}", if run.inputs_read { "read to their end" } else { "not read to their end" })?;
     writeln!(out, "requests    {}", loaded.rows)?;
+    for lost in &loaded.lost {
+        writeln!(out, "damage      {lost}")?;
+    }
     if loaded.torn > 0 {
         writeln!(out, "unfinished  {} bytes at the end count for nothing", loaded.torn)?;
     }
@@ -225,21 +229,29 @@ fn name_some(out: &mut dyn Write, word: &str, lines: Vec<String>) -> io::Result<
 }
 
 /// Makes every failed URL pending again, with attempts counted anew; how many. The journal says so.
-fn put_back(dir: &Path) -> Result<usize, StateError> {
+fn put_back(args: &RetryArgs) -> Result<usize, StateError> {
+    let dir = &*args.dir;
+    // What counts among the skipped is told from other reasons by its own.
+    let is_asked = |fate: Fate, why: &str| match fate {
+        Fate::Failed => args.failed,
+        Fate::Skipped => args.held && why == HELD_TO_THE_END,
+        Fate::Done => false,
+    };
     if !dir.join(STATE_FOLDER).is_dir() {
         return Err(StateError::NoState(dir.to_path_buf()));
     }
     let _folder = RunFolder::open(dir)?;
     let mut loaded = held(dir)?;
-    let mut failed: Vec<UrlId> = Vec::new();
+    let mut back: Vec<(UrlId, Fate)> = Vec::new();
     each_url::<StoreError>(dir, |listed| {
-        failed.extend((listed.fate == Some(Fate::Failed)).then_some(listed.id));
+        let fate = listed.fate.filter(|fate| is_asked(*fate, listed.why));
+        back.extend(fate.map(|fate| (listed.id, fate)));
         Ok(())
     })?;
-    // What the journal tells beyond the last transaction has failed, too.
+    // What the journal tells beyond the last transaction counts, too.
     let late = std::mem::take(&mut loaded.late);
-    failed.extend(late.iter().filter(|(_, fate, _)| *fate == Fate::Failed).map(|(id, ..)| *id));
-    if failed.is_empty() {
+    back.extend(late.iter().filter(|(_, fate, why)| is_asked(*fate, why)).map(|(id, fate, _)| (*id, *fate)));
+    if back.is_empty() {
         return Ok(0);
     }
     let clock = Arc::new(SystemClock::new());
@@ -248,21 +260,27 @@ fn put_back(dir: &Path) -> Result<usize, StateError> {
     }
     let options = JournalOptions { rows: loaded.rows, ..JournalOptions::default() };
     let mut journal = Journal::open_with(dir, clock.clone(), Box::new(SystemDisk), options)?;
-    let (count, counts) = (failed.len() as u64, loaded.counts);
+    let count = |wanted: Fate| back.iter().filter(|(_, fate)| *fate == wanted).count() as u64;
+    let (failed, held, counts) = (count(Fate::Failed), count(Fate::Skipped), loaded.counts);
+    let why = match (failed, held) {
+        (_, 0) => RETRIED_FAILED.to_owned(),
+        (0, _) => RETRIED_HELD.to_owned(),
+        _ => format!("{RETRIED_FAILED}, {RETRIED_HELD}"),
+    };
     journal.event(Event {
         time: clock.wall(),
         mono: clock.now(),
         who: Who::Operator,
         host: None,
         what: What::Retry,
-        before: Value::Number(count as f64),
+        before: Value::Number((failed + held) as f64),
         after: Value::Counts {
             urls_done: counts.done,
-            urls_failed: counts.failed.saturating_sub(count),
-            urls_pending: loaded.pending() + count,
-            urls_skipped: counts.skipped,
+            urls_failed: counts.failed.saturating_sub(failed),
+            urls_pending: loaded.pending() + failed + held,
+            urls_skipped: counts.skipped.saturating_sub(held),
         },
-        why: Clean::new("failed URLs put back"),
+        why: Clean::new(why),
         url: None,
     });
     journal.flush();
@@ -277,11 +295,11 @@ fn put_back(dir: &Path) -> Result<usize, StateError> {
     for (id, fate, why) in &late {
         store.fate(*id, *fate, why);
     }
-    for id in &failed {
+    for (id, _) in &back {
         store.back(*id);
     }
     store.commit(clock.anchor());
     store.close_blocking(WRITTEN_WITHIN)?;
     journal.close_blocking(WRITTEN_WITHIN)?;
-    Ok(failed.len())
+    Ok(back.len())
 }

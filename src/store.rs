@@ -118,6 +118,18 @@ pub enum StoreError {
         /// The frame.
         at: u64,
     },
+    /// The file of URLs is gone, or empty.
+    #[error(
+        "{} is missing or empty: {had} bytes of it were on the disk. Put it back from a copy, or begin anew in another \
+         folder",
+        path.display()
+    )]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes it had at least.
+        had: u64,
+    },
     /// Its folder cannot be made.
     #[error("{} cannot be made: {source}", path.display())]
     Folder {
@@ -341,7 +353,7 @@ impl Store {
             urls: std::mem::take(&mut self.urls),
             states: std::mem::take(&mut self.states),
             bytes: std::mem::take(&mut self.bytes),
-            mark: Mark { anchor, places },
+            mark: Mark { anchor, places, states: None },
         };
         self.handed += 1;
         self.shared.push(transaction);

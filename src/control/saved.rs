@@ -4,6 +4,7 @@
 //! level of a bucket (it begins empty, since the last tokens may have been spent unseen), what is in flight, the
 //! concern (the next sweep raises it again), the gate of robots.txt.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use super::host::{CRAWL_DELAY_MAX, CrawlDelay, Hot, Layer};
 use super::latency::Latency;
 use super::window::{Histogram, RecentCount};
 use super::{
-    Controller, Hold, HostId, Mono, OperatorSettings, Original, Outcome, Override, Pause, Policy, Settings, Trend,
+    Code, Controller, Hold, HostId, Mono, OperatorSettings, Original, Outcome, Override, Pause, Policy, Settings, Trend,
 };
 
 /// What is persisted of one host. Fields are only ever added.
@@ -209,7 +210,8 @@ impl Controller {
             pause: operator.pause.map(Into::into),
             budget: operator.budget,
             crawl_delay: hot.crawl_delay,
-            sent: hot.sent,
+            // What has not ended has no row in the journal, and is made again.
+            sent: hot.sent.saturating_sub(u64::from(hot.in_flight)),
             given_up: hot.given_up,
             warm: hot.warm,
             histogram: hot.histogram.clone(),
@@ -238,6 +240,22 @@ impl Controller {
         self.counts.overridden += u32::from(hot.operator.overriding.is_some());
         slot.hot = Some(Box::new(hot));
         self.replan(now, host);
+    }
+
+    /// The journal tells requests to a host that were not saved: they count, and what had not ended then goes again.
+    /// What they taught is lost.
+    pub fn recount(&mut self, now: Mono, host: HostId, ended: &BTreeMap<Code, u32>) {
+        let Some(hot) = self.heat(now, host) else { return };
+        for (code, count) in ended {
+            (0..*count).for_each(|_| hot.histogram.record(now, *code));
+            hot.sent += u64::from(*count);
+        }
+        self.save_later(host);
+    }
+
+    /// Wire requests to a host so far.
+    pub fn sent(&self, host: HostId) -> u64 {
+        self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_deref()).map_or(0, |hot| hot.sent)
     }
 
     /// Sets the halt that an earlier process left. No decision: it was journaled then.

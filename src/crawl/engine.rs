@@ -162,6 +162,8 @@ pub struct Engine {
     placing: grouping::Placing,
     gathering: gather::Gathering,
     sifts: sift::Sifts,
+    /// The operator was told that only what is held back is left.
+    asked_about_traps: bool,
     /// Links are left out for want of room, and that was said.
     crowded: bool,
     requests: Option<mpsc::Receiver<Request>>,
@@ -237,6 +239,7 @@ impl Engine {
             placing: grouping::Placing::default(),
             gathering: gather::Gathering::default(),
             sifts: sift::Sifts::default(),
+            asked_about_traps: false,
             crowded: false,
             requests: Some(requests),
             reports,
@@ -285,6 +288,7 @@ impl Engine {
     /// Runs the crawl to its end.
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
+        self.tell_lost();
         self.tell_memory();
         let mut health = self.journal.health_changed();
         let mut store_health = self.frontier.store_ref().map(Store::health_changed);
@@ -414,7 +418,7 @@ impl Engine {
                 let kept = self.archive.as_ref().is_none_or(|archive| archive.backlog() == 0 || archive.has_ended());
                 let journaled = self.journal.backlog() == 0 || !self.journal_lives;
                 let ended = self.exclusions.is_empty() && self.gathering.urls() == 0;
-                if idle && done && ended && self.frontier.pending() == 0 && self.skips_held() {
+                if idle && done && ended && self.frontier.pending() == 0 && self.settles_held() {
                     return false;
                 }
                 idle && done && ended && kept && journaled && self.is_settled()

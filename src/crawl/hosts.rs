@@ -148,7 +148,12 @@ impl Hosts {
 
     /// The host of `url`, if it is known.
     pub fn find(&self, url: &Url) -> Option<HostId> {
-        self.by_key.get(&self.hash(&host_text(url))).copied()
+        self.find_named(&host_text(url))
+    }
+
+    /// The same by its key.
+    pub fn find_named(&self, key: &str) -> Option<HostId> {
+        self.by_key.get(&self.hash(key)).copied()
     }
 
     fn hash(&self, key: &str) -> u64 {

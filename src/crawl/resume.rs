@@ -46,5 +46,6 @@ fn beyond(dir: &Path, mark: &Mark) -> Beyond {
         let fate = if what == What::UrlFailed { Fate::Failed } else { Fate::Skipped };
         Some((print, Told { url: url.as_str().to_owned(), fate, why: Clean::as_str(&why).to_owned() }))
     });
-    Beyond { began: began || following.rows > 0, rows: following.rows, fates: ends.collect() }
+    let (rows, late_rows) = (following.rows, following.hosts);
+    Beyond { began: began || rows > 0, rows, late_rows, fates: ends.collect() }
 }

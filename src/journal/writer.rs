@@ -11,7 +11,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -95,6 +95,8 @@ struct Shared {
     handover: Handover<Queue>,
     /// Records handed over and not yet written.
     waiting: AtomicUsize,
+    /// Wire requests that were handed over, those of earlier processes too.
+    rows: AtomicU64,
 }
 
 #[derive(Default)]
@@ -143,6 +145,7 @@ impl Journal {
 
     /// Buffers a wire request.
     pub fn request(&mut self, row: RequestRow) {
+        self.shared.rows.fetch_add(1, Ordering::AcqRel);
         self.buffer.push(Record::Request(row));
     }
 
@@ -247,7 +250,10 @@ impl crate::store::Barrier for JournalBarrier {
     fn teller(&self) -> Option<crate::store::Teller> {
         let shared = Arc::clone(&self.0);
         // What is written by now was handed over before: nothing of it is news to the transaction.
-        Some(Box::new(move || shared.handover.lock().queue.place.to_text()))
+        Some(Box::new(move || {
+            let written = shared.handover.lock().queue.place.clone();
+            Place { handed: shared.rows.load(Ordering::Acquire), ..written }.to_text()
+        }))
     }
 }
 
@@ -303,8 +309,9 @@ impl Writer {
         }
         // Not every file system can sync a folder; the files themselves are synced later.
         let _ = disk.sync_dir(dir);
+        let shared = Shared { rows: options.rows.into(), ..Shared::default() };
         Ok(Self {
-            shared: Arc::default(),
+            shared: Arc::new(shared),
             dir: dir.to_path_buf(),
             last_sync: clock.now(),
             rows: options.rows,
@@ -342,7 +349,8 @@ impl Writer {
 
     /// How far the files are.
     fn place(&self) -> Place {
-        Place { file: self.next_rotated, requests: self.requests.size(), rows: self.rows, events: self.events.size() }
+        let (requests, events) = (self.requests.size(), self.events.size());
+        Place { file: self.next_rotated, requests, rows: self.rows, handed: self.rows, events }
     }
 
     /// Puts records into their files' buffers.

@@ -77,6 +77,10 @@ impl StoreFile {
             self.write(disk)?;
             self.sync()?;
         }
+        self.settle_name(disk)
+    }
+
+    fn settle_name(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
         if self.unnamed && self.file.is_some() {
             // A file whose name is lost is lost: so is one in a folder whose name is.
             for dir in self.path.ancestors().skip(1).take(2) {
@@ -89,7 +93,11 @@ impl StoreFile {
 
     /// Puts on the medium what the process before left, before anything that relies on it is anywhere.
     pub(super) fn inherit(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
-        if self.inherited && !self.headless { self.look(disk) } else { Ok(()) }
+        if !self.inherited || self.headless {
+            return Ok(());
+        }
+        self.look(disk)?;
+        self.settle_name(disk)
     }
 
     /// Makes sure that the file is open and ends where it should.

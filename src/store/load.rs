@@ -1,18 +1,20 @@
 //! Reading the store: one pass over each file, everything verified, nothing changed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::hash::BuildHasherDefault;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::frame::{FileKind, FrameError, Frames};
+use super::frame::{FILE_HEAD, FileKind, FrameError, Frames};
 use super::prints::Prints;
 use super::record::{HeldRecord, Record, Records, SignRecord};
 use super::states::{StateKind, States, read_states};
 use super::{Fate, Folded, StoreError, UrlId};
 use crate::clock::Anchor;
-use crate::control::{Mono, RequestKind};
+use crate::control::{Code, Mono, RequestKind};
+use crate::text::Clean;
 
 /// The folder of the store inside the run folder.
 pub const STATE_FOLDER: &str = "state";
@@ -27,6 +29,9 @@ pub struct Mark {
     /// How far each barrier was by then, in its own words, by its name.
     #[serde(default)]
     pub places: BTreeMap<String, String>,
+    /// The generation of the file of states, and what it was long by then: it was on the medium before.
+    #[serde(default)]
+    pub states: Option<(u32, u64)>,
 }
 
 /// URLs by their fate.
@@ -86,6 +91,28 @@ pub struct HeldUrl {
     pub host: u32,
 }
 
+/// The end of a file that was on the medium and is gone or damaged. No kill and no power cut does that.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// The file in `state/`.
+    pub file: String,
+    /// Bytes that it had at least.
+    pub had: u64,
+    /// Bytes that are there and whole.
+    pub whole: u64,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, had, whole } = self;
+        write!(
+            f,
+            "{STATE_FOLDER}/{file} was cut or damaged from outside: {had} bytes of it were on the disk, {whole} are there \
+             and whole. The crawl goes on with these; what came after them is forgotten"
+        )
+    }
+}
+
 /// What another process left, for the crawl to go on with.
 #[derive(Debug, Default)]
 pub struct Loaded {
@@ -115,6 +142,8 @@ pub struct Loaded {
     pub mark: Option<Mark>,
     /// Wire requests, as the journal has them.
     pub rows: u64,
+    /// Wire requests that the journal tells beyond that transaction, by host and by what they ended in.
+    pub late_rows: HashMap<Clean, BTreeMap<Code, u32>>,
     /// Fates that the journal tells and the store does not know yet: the last quarter second of a killed process.
     pub late: Vec<(UrlId, Fate, String)>,
     /// Fates that the journal tells of URLs that the store does not know at all yet, by fingerprint: they came in
@@ -122,6 +151,8 @@ pub struct Loaded {
     pub foretold: HashMap<u64, Told>,
     /// Bytes behind the last whole transaction, which count for nothing.
     pub torn: u64,
+    /// What was on the medium and is not there any more, or not whole.
+    pub lost: Vec<Lost>,
     never_tried: u64,
     pub(super) index: Index,
     pub(super) next_id: u32,
@@ -158,6 +189,8 @@ pub struct Beyond {
     pub began: bool,
     /// Wire requests in all.
     pub rows: u64,
+    /// Those beyond the transaction, by host and by what they ended in.
+    pub late_rows: HashMap<Clean, BTreeMap<Code, u32>>,
     /// Fates that it tells, by fingerprint.
     pub fates: HashMap<u64, Told>,
 }
@@ -185,14 +218,20 @@ pub struct LoadHooks<'a> {
 pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreError> {
     let dir = run.join(STATE_FOLDER);
     let path = dir.join(URLS_FILE);
-    let states = read_states(&dir)?;
+    let mut states = read_states(&dir)?;
     let Some(mut frames) = Frames::open(&path, FileKind::Urls).map_err(of_file(&path))? else {
+        // What is left of a file without its head is nothing to go on with, and to begin anew beside what is known of
+        // the hosts would pass for a crawl that is done.
+        if let Some(had) = states.urls_end().filter(|had| *had > FILE_HEAD as u64) {
+            return Err(StoreError::Missing { path, had });
+        }
         // A process that was stopped at its first write left nothing else behind.
-        let Beyond { began, rows, fates: foretold } = (hooks.beyond)(&Mark::default());
+        let Beyond { began, rows, late_rows, fates: foretold } = (hooks.beyond)(&Mark::default());
         let (states_generation, states_end) = (states.generation, states.committed);
         let found = began || states_generation > 0;
         return Ok(found.then(|| Loaded {
             rows,
+            late_rows,
             foretold,
             states_generation,
             states_end,
@@ -208,6 +247,15 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
         }
     }
     let Pass { mut loaded, mut fates, mut waiting, meters } = pass;
+    let whole = frames.committed();
+    let urls_end = states.urls_end().filter(|had| *had > whole);
+    loaded.lost.extend(urls_end.map(|had| Lost { file: URLS_FILE.to_owned(), had, whole }));
+    let told = loaded.mark.as_ref().and_then(|mark| mark.states).unwrap_or_default();
+    if states.lost(told).is_some() {
+        // A run that goes on may have written meanwhile.
+        states = read_states(&dir)?;
+        loaded.lost.extend(states.lost(told));
+    }
     let meters = meters.into_iter().map(|(key, (count, pages))| SignRecord::Meter { key, count, pages });
     loaded.signs.extend(meters);
     loaded.urls_end = frames.committed();
@@ -220,6 +268,7 @@ pub fn load(run: &Path, hooks: LoadHooks<'_>) -> Result<Option<Loaded>, StoreErr
     loaded.states_valid = states.valid;
     let beyond = (hooks.beyond)(&loaded.mark.clone().unwrap_or_default());
     loaded.rows = beyond.rows;
+    loaded.late_rows = beyond.late_rows;
     let (known, unknown): (HashMap<_, _>, _) =
         beyond.fates.into_iter().partition(|(print, _)| loaded.prints.contains(*print));
     loaded.foretold = unknown;

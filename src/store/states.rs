@@ -4,6 +4,7 @@
 //! valid in it, the valid records are written into the next file, which takes the old one's place once it is on the
 //! medium.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::StoreError;
 use super::file::StoreFile;
 use super::frame::{FileKind, Frames, PAYLOAD};
-use super::load::of_file;
+use super::load::{Lost, of_file};
 use crate::journal::disk::{Disk, sync_names};
 
 /// A file smaller than this is never written anew.
@@ -73,6 +74,32 @@ pub(super) struct StatesRead {
     pub(super) torn: u64,
     /// Bytes that are valid, about.
     pub(super) valid: u64,
+}
+
+/// The state that tells how long the file of URLs was, all of it on the medium, before the transaction that it is in.
+const URLS_STATE: &str = "urls";
+
+/// Tells it.
+pub(super) fn push_urls_end(out: &mut Vec<u8>, end: u64) {
+    push_state(out, StateKind::Crawl, URLS_STATE, end.to_string().as_bytes());
+}
+
+impl StatesRead {
+    /// How long the file of URLs was at least.
+    pub(super) fn urls_end(&self) -> Option<u64> {
+        let told = self.states.get(&(StateKind::Crawl, URLS_STATE.into()))?;
+        std::str::from_utf8(told).ok()?.parse().ok()
+    }
+
+    /// What is missing, if the file of this generation was so long.
+    pub(super) fn lost(&self, (generation, had): (u32, u64)) -> Option<Lost> {
+        let whole = match self.generation.cmp(&generation) {
+            Ordering::Less => 0,
+            Ordering::Equal => self.committed,
+            Ordering::Greater => return None,
+        };
+        (whole < had).then(|| Lost { file: name_of(generation), had, whole })
+    }
 }
 
 /// Reads the newest file of states in `dir`.
@@ -174,6 +201,11 @@ pub(super) struct StatesFile {
 }
 
 impl StatesFile {
+    /// Which file it is, and where its next transaction will begin.
+    pub(super) fn place(&self) -> (u32, u64) {
+        (self.generation, self.file.end())
+    }
+
     pub(super) fn new(dir: &Path, generation: u32, committed: u64, valid: u64, rewrite_min: u64) -> Self {
         let generation = generation.max(1);
         let file = StoreFile::new(dir.join(name_of(generation)), FileKind::Hosts, committed);

@@ -12,7 +12,7 @@ use super::file::StoreFile;
 use super::frame::{FileKind, PAYLOAD};
 use super::load::{Index, Loaded, Mark, URLS_FILE};
 use super::room::Room;
-use super::states::StatesFile;
+use super::states::{StatesFile, push_urls_end};
 use super::{Barrier, StoreHealth, StoreOptions, record};
 use crate::journal::disk::Disk;
 use crate::journal::handover::{Desk, Handover, Writing};
@@ -111,6 +111,8 @@ pub(super) struct Writer {
     urls: StoreFile,
     states: StatesFile,
     next_id: u32,
+    /// This process has written something.
+    wrote: bool,
     room: Room,
     dir: PathBuf,
     health: watch::Sender<StoreHealth>,
@@ -151,6 +153,7 @@ impl Writer {
                 options.rewrite_min,
             ),
             next_id: loaded.next_id,
+            wrote: false,
             room: Room::default(),
             dir: dir.to_path_buf(),
             health: watch::Sender::new(StoreHealth::default()),
@@ -195,17 +198,22 @@ impl Writer {
     }
 
     /// Puts everything into the files' buffers, as one transaction each.
-    fn append(&mut self, transactions: Vec<Transaction>, mark: Mark) -> Learned {
+    fn append(&mut self, transactions: Vec<Transaction>, mut mark: Mark) -> Learned {
         let mut learned = Learned { transactions: transactions.len() as u64, ..Learned::default() };
         let (mut states, mut urls) = (Vec::new(), Vec::new());
         for transaction in transactions {
             states.extend(transaction.states);
             urls.extend(transaction.urls);
         }
+        if let Some(last) = states.last_mut() {
+            // Each file tells of the other, so that neither can be lost or cut unseen.
+            push_urls_end(last, self.urls.end());
+        }
         let last = states.len().saturating_sub(1);
         for (number, payload) in states.iter().enumerate() {
             self.states.file.push(payload, number == last);
         }
+        mark.states = Some(self.states.place());
         let mut end = Piece::default();
         match serde_json::to_vec(&mark) {
             Ok(json) => record::push_mark(&mut end.payload, &json),
@@ -236,6 +244,20 @@ impl Writer {
             file.settle(&mut *self.disk).map_err(|error| blocked_reason(file.path(), &error))?;
         }
         Ok(())
+    }
+
+    /// The last word of a process that wrote something: where the file of URLs ends. What is missing of it later
+    /// was lost from outside, and is no torn end.
+    fn tell_end(&mut self) {
+        if !self.wrote {
+            return;
+        }
+        let mut payload = Vec::new();
+        push_urls_end(&mut payload, self.urls.end());
+        self.states.file.push(&payload, true);
+        if let Err(error) = self.states.file.settle(&mut *self.disk) {
+            tracing::warn!(%error, "where the URLs end is not told: damage in the last of them may count as torn");
+        }
     }
 
     fn learn(&self, learned: Learned) {
@@ -272,6 +294,7 @@ impl Writing for Writer {
             self.look_for_room();
             if transactions.is_empty() {
                 if closing {
+                    self.tell_end();
                     return;
                 }
                 continue;
@@ -284,6 +307,7 @@ impl Writing for Writer {
                     return;
                 }
             }
+            self.wrote = true;
             let learned = self.append(transactions, last);
             while let Err(reason) = self.settle() {
                 if !self.rest(reason) {

@@ -6,7 +6,9 @@ use crawldeck::sim::{SimBody, SimRequest, SimResponse};
 use hyper::HeaderMap;
 use rustix::process::Signal;
 
+use crate::support::answers::text;
 use crate::support::binary::{Scene, crawldeck, fine};
+use crate::support::records;
 
 /// Every third page fails as long as the flag is set.
 fn failing(fails: std::sync::Arc<std::sync::atomic::AtomicBool>) -> crate::support::lab::Behaviour {
@@ -57,6 +59,45 @@ fn failures_are_listed_with_their_reasons_and_put_back() {
     let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
     assert_eq!((summary["urls_done"].as_u64(), summary["urls_failed"].as_u64()), (Some(8), Some(0)));
     assert!(scene.events().iter().any(|(what, _)| what == "Known(Retry)"), "the journal tells of it");
+}
+
+#[test]
+fn what_was_held_back_as_a_trap_until_the_end_is_put_back() {
+    let calendar = move |_: Duration, request: &SimRequest<'_>, _: &HeaderMap| {
+        let next = request.path.rsplit('/').next().and_then(|text| text.parse::<u32>().ok()).unwrap_or(0) + 1;
+        text(&format!("<a href='/day/{next}'>next</a>"))
+    };
+    let more = "[crawl]\nfollow = \"host\"\n";
+    let scene = Scene::new(Box::new(calendar), 1_000.0, 100.0, more);
+    scene.list(&["a.test"], 1);
+    assert_eq!(scene.headless().end().code, Some(0));
+    let skipped = crawldeck(scene.path(), &["export", "crawl", "--skipped"]).out;
+    assert!(skipped.starts_with("# held back as a trap, and not allowed until the end\n"), "{skipped}");
+    assert_eq!(crawldeck(scene.path(), &["retry", "crawl", "--failed"]).out, "0 URLs put back\n");
+    assert_eq!(crawldeck(scene.path(), &["retry", "crawl", "--held"]).out, "1 URLs put back\n");
+    let asked = scene.server.arrivals().len();
+    let again = crawldeck(scene.path(), &["run", "-c", "scene.toml", "-d", "crawl", "--headless"]);
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    let more = scene.server.arrivals().len() - asked;
+    assert!((1..=40).contains(&more), "{more}: it was asked for, and what it leads to is held back again soon");
+}
+
+#[test]
+fn a_hosts_budget_counts_what_the_journal_tells_however_often_the_process_was_killed() {
+    let more = "[[host]]\nmatch = \"a.test\"\nmax_requests = 60\nrate = 100.0\ncapacity = 2\n";
+    let scene = Scene::new(fine(Duration::ZERO), 100.0, 2.0, more);
+    scene.list(&["a.test"], 200);
+    for asked in [5, 15, 35, 45] {
+        let child = scene.headless();
+        scene.arrivals("requests", asked);
+        assert!(child.kill(), "it was running");
+    }
+    assert_eq!(scene.headless().end().code, Some(0));
+    assert_eq!(records::requests(&scene.dir()).0.len(), 60, "rows of the journal");
+    // Some were asked for twice, as they were in flight.
+    let skipped = crawldeck(scene.path(), &["export", "crawl", "--skipped"]).out;
+    let skipped = skipped.matches("http://a.test/").count();
+    assert!((140..160).contains(&skipped), "{skipped}");
 }
 
 #[test]

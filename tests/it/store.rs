@@ -12,6 +12,7 @@ use std::time::Duration;
 use crawldeck::clock::Anchor;
 use crawldeck::control::{Mono, RequestKind};
 use crawldeck::journal::disk::{Disk, SystemDisk};
+use crawldeck::store::frame::FILE_HEAD;
 use crawldeck::store::load::{Beyond, LoadHooks, Loaded, load};
 use crawldeck::store::record::{TriedRecord, UrlRecord};
 use crawldeck::store::states::StateKind;
@@ -55,7 +56,13 @@ impl Held {
             pending: (0..).zip(&loaded.ready).filter(|(_, host)| host.get().is_some()).map(|(id, _)| id).collect(),
             tried: loaded.tried.iter().map(|one| (one.id.0, one.due.as_nanos())).collect(),
             counts: (loaded.counts.done, loaded.counts.failed, loaded.counts.skipped),
-            states: loaded.states.iter().map(|((_, key), value)| (key.to_string(), value.to_vec())).collect(),
+            // But for what the files tell of each other.
+            states: loaded
+                .states
+                .iter()
+                .filter(|((kind, _), _)| *kind == StateKind::Host)
+                .map(|((_, key), value)| (key.to_string(), value.to_vec()))
+                .collect(),
             steps: loaded.mark.as_ref().map_or(0, |mark| mark.anchor.mono.as_nanos()),
         }
     }
@@ -203,6 +210,11 @@ fn case_96_row_12_whatever_the_last_operation_of_a_process_was_what_was_acknowle
     }
 }
 
+/// Of which file something is told to be lost.
+fn told_lost(loaded: &Loaded) -> Option<&str> {
+    loaded.lost.first().map(|lost| lost.file.as_str())
+}
+
 fn written() -> (tempfile::TempDir, Vec<u8>) {
     let run = tempfile::tempdir().expect("a folder");
     assert_eq!(script(run.path(), Box::new(SystemDisk), PATIENCE), (u64::from(STEPS), true));
@@ -216,7 +228,14 @@ fn case_88_cut_at_any_length_the_file_of_urls_opens_and_loses_only_its_torn_tail
     let mut longest = 0;
     for length in 0..=bytes.len() {
         fs::write(run.path().join("state/urls.log"), &bytes[..length]).expect("written");
+        if length < FILE_HEAD {
+            let error = read(run.path()).err().expect("nothing is left").to_string();
+            assert!(error.contains("urls.log is missing or empty"), "{length} bytes: {error}");
+            continue;
+        }
         let loaded = read(run.path()).unwrap_or_else(|error| panic!("{length} bytes: {error}"));
+        // No kill cuts what the process told to be on the medium when it ended.
+        assert_eq!(told_lost(&loaded), (length < bytes.len()).then_some("urls.log"), "{length} bytes");
         let held = Held::of(&loaded);
         assert_eq!(held.urls(), after(held.steps as u32).urls(), "{length} bytes");
         assert!(held.steps >= longest, "a longer file holds less");
@@ -232,12 +251,15 @@ fn case_88_cut_at_any_length_the_file_of_states_opens_and_loses_only_its_torn_ta
     let paths = names.into_iter().map(|entry| entry.expect("an entry").path());
     let file = paths.into_iter().find(|path| !path.ends_with("urls.log")).expect("a file of states");
     let bytes = fs::read(&file).expect("readable");
+    // Behind that stands only where the other file ends.
+    let whole = read(run.path()).expect("whole").mark.and_then(|mark| mark.states).expect("told").1 as usize;
     let mut longest = 0;
     for length in 0..=bytes.len() {
         fs::write(&file, &bytes[..length]).expect("written");
         let loaded = read(run.path()).unwrap_or_else(|error| panic!("{length} bytes: {error}"));
         let held = Held::of(&loaded);
         assert_eq!(held.urls(), after(STEPS).urls(), "{length} bytes");
+        assert!(length >= whole || told_lost(&loaded).is_some_and(|file| file.starts_with("hosts-")), "{length} bytes");
         let steps = (0..=STEPS).find(|steps| after(*steps).states == held.states);
         let steps = steps.unwrap_or_else(|| panic!("{length} bytes: states of no time"));
         assert!(steps >= longest, "a longer file holds less");
@@ -262,15 +284,72 @@ fn row_40_a_flipped_bit_is_named_wherever_it_is() {
                 named += 1;
             }
             Ok(loaded) => {
-                // It cannot be told from a torn write: the last transaction is missing, and that is said.
+                // It looks like a torn write, but the process told that it was whole: that it is missing is said.
                 let held = Held::of(&loaded);
                 assert!(loaded.torn > 0, "byte {place} was changed, and nobody noticed");
+                assert_eq!(told_lost(&loaded), Some("urls.log"), "byte {place}");
                 assert_eq!(held.urls(), after(STEPS - 1).urls(), "byte {place}");
                 last += 1;
             }
         }
     }
     assert!(named > last && last > 0, "{named} named, {last} in the last transaction");
+}
+
+#[test]
+fn row_40_a_file_that_is_gone_is_told_and_does_not_pass_for_a_run_that_is_done() {
+    let (run, bytes) = written();
+    let urls = run.path().join("state/urls.log");
+    fs::remove_file(&urls).expect("it was there");
+    let error = read(run.path()).err().expect("no URL is left").to_string();
+    assert!(error.contains("urls.log is missing or empty"), "{error}");
+    fs::write(&urls, &bytes).expect("written");
+    for entry in fs::read_dir(run.path().join("state")).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path != urls {
+            fs::remove_file(path).expect("it was there");
+        }
+    }
+    let loaded = read(run.path()).expect("what is left is whole");
+    assert_eq!(Held::of(&loaded).urls(), after(STEPS).urls());
+    assert!(told_lost(&loaded).is_some_and(|file| file.starts_with("hosts-")), "{:?}", loaded.lost);
+}
+
+#[test]
+fn row_40_what_is_cut_off_while_a_process_was_killed_is_told_up_to_its_last_transaction_but_one() {
+    // No process ended well here, so only the transactions tell of each other.
+    let run = tempfile::tempdir().expect("a folder");
+    let mut store =
+        Store::start(run.path(), &mut Loaded::default(), Vec::new(), Box::new(SystemDisk), eager()).expect("threads");
+    let (_nobody, nothing) = std::sync::mpsc::channel::<()>();
+    for number in 0..3 {
+        step(&mut store, number);
+        for _ in 0..PATIENCE.as_millis() {
+            if store.is_settled() {
+                break;
+            }
+            let _ = nothing.recv_timeout(Duration::from_millis(1));
+        }
+    }
+    let copy = tempfile::tempdir().expect("a folder");
+    fs::create_dir(copy.path().join("state")).expect("a folder");
+    for entry in fs::read_dir(run.path().join("state")).expect("a folder") {
+        let entry = entry.expect("an entry");
+        fs::copy(entry.path(), copy.path().join("state").join(entry.file_name())).expect("copied");
+    }
+    drop(store);
+    let urls = copy.path().join("state/urls.log");
+    let bytes = fs::read(&urls).expect("readable");
+    assert_eq!(read(copy.path()).expect("whole").lost, []);
+    let told: Vec<bool> = (FILE_HEAD..=bytes.len())
+        .map(|length| {
+            fs::write(&urls, &bytes[..length]).expect("written");
+            !read(copy.path()).expect("it opens").lost.is_empty()
+        })
+        .collect();
+    let torn = told.iter().rev().take_while(|told| !**told).count();
+    assert!(torn > 0 && torn < bytes.len() / 2, "{torn} of {} bytes may be torn", bytes.len());
+    assert!(told[..told.len() - torn].iter().all(|told| *told));
 }
 
 #[test]

@@ -120,6 +120,7 @@ impl Engine {
         if self.hosts.len() > known {
             self.frontier.add_host(&host_text(url));
             self.recall(host);
+            self.recount(host);
             self.group_new(host, url);
         }
         Some(host)

@@ -1,6 +1,6 @@
 //! What the engine hands to the store, each quarter second, and takes over from it at the start.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::sift::Because;
 use super::{Engine, UrlCounts};
 use crate::clock::Wall;
-use crate::control::{HostId, Lane, Mono, SavedHost, Value, What, Who};
+use crate::control::{Code, HostId, Lane, Mono, SavedHost, Value, What, Who};
 use crate::crawl::address::{host_text, parse_url};
 use crate::crawl::frontier::{Admission, Frontier};
 use crate::crawl::job::Job;
 use crate::crawl::scope::domain_of;
 use crate::crawl::traps::Signs;
-use crate::store::load::{HeldUrl, Loaded, Told};
+use crate::store::load::{HeldUrl, Loaded, Lost, Told};
 use crate::store::states::StateKind;
 use crate::store::{Fate, Store, UrlId, UrlsRead};
 use crate::text::Clean;
@@ -74,12 +74,17 @@ pub(super) struct Persisted {
     pub(super) inputs_read: bool,
     /// What was found at the start, for the journal; `None` when a run begins.
     pub(super) resumed: Option<String>,
+    /// What the store had lost by then.
+    lost: Vec<Lost>,
+    /// Requests that the journal tells beyond what was saved, of hosts that may not be known yet: those of the last
+    /// quarter second before a kill.
+    late_rows: HashMap<Clean, BTreeMap<Code, u32>>,
 }
 
 impl Persisted {
     pub(super) fn new(now: Mono) -> Self {
-        let (run, notes) = (RunState::default(), Vec::new());
-        Self { committed: now, run, notes, new_note: false, inputs_read: false, resumed: None }
+        let (run, notes, lost, late_rows) = (RunState::default(), Vec::new(), Vec::new(), HashMap::new());
+        Self { committed: now, run, notes, new_note: false, inputs_read: false, resumed: None, lost, late_rows }
     }
 }
 
@@ -88,6 +93,7 @@ impl Engine {
     pub(super) fn restore(&mut self, mut loaded: Loaded) {
         let now = self.now;
         self.persisted.resumed = Some(found(&loaded, loaded.late.len() + loaded.foretold.len()));
+        self.persisted.lost = std::mem::take(&mut loaded.lost);
         let late = std::mem::take(&mut loaded.late);
         let foretold = std::mem::take(&mut loaded.foretold);
         let held = std::mem::take(&mut loaded.held);
@@ -114,6 +120,9 @@ impl Engine {
                 Err(error) => tracing::error!(host = %name, %error, "the saved state of a host cannot be used"),
             }
         }
+        self.persisted.late_rows = std::mem::take(&mut loaded.late_rows);
+        let told: Vec<_> = self.persisted.late_rows.keys().map(|name| self.hosts.find_named(name.as_str())).collect();
+        told.into_iter().flatten().for_each(|host| self.recount(host));
         self.group_all();
         for ((kind, key), value) in std::mem::take(&mut loaded.states) {
             match kind {
@@ -149,6 +158,28 @@ impl Engine {
         }
         for host in self.hosts.ids() {
             self.sync_all(host);
+        }
+    }
+
+    /// Counts what the journal tells of a host beyond what was saved of it.
+    pub(super) fn recount(&mut self, host: HostId) {
+        if self.persisted.late_rows.is_empty() {
+            return;
+        }
+        let Some(ended) = self.persisted.late_rows.remove(&self.hosts.name(host)) else { return };
+        self.controller.recount(self.now, host, &ended);
+        if let Some(known) = self.hosts.get_mut(host) {
+            known.requests = self.controller.sent(host);
+        }
+    }
+
+    /// Tells what the store had lost: in the journal, and to whoever watches.
+    pub(super) fn tell_lost(&mut self) {
+        for lost in std::mem::take(&mut self.persisted.lost) {
+            let why = lost.to_string();
+            tracing::error!(%why, "part of the state is gone");
+            self.event(Who::System, None, What::Anomaly, Value::None, Value::None, &why, None);
+            self.notices.push(Clean::new(why));
         }
     }
 

@@ -9,10 +9,12 @@ use std::vec::IntoIter;
 
 use url::Url;
 
-use super::{Engine, SPENT};
+use super::{Engine, Looks, SPENT};
 use crate::control::{HostId, Value, What, Who};
 use crate::crawl::job::Job;
+use crate::journal::place::HELD_TO_THE_END;
 use crate::store::{StoredUrl, UrlId, UrlsRead};
+use crate::text::Clean;
 
 /// URLs that are read back at once.
 const BATCH: usize = 1_024;
@@ -120,9 +122,7 @@ impl Engine {
             let parsed = Url::parse(&url).ok();
             let why = match parsed.as_ref().and_then(|url| self.excluded_by(url)) {
                 Some(pattern) => format!("excluded by {pattern}"),
-                None if matches!(sift.because, Because::Over) => {
-                    String::from("held back as a trap, and not allowed until the end")
-                }
+                None if matches!(sift.because, Because::Over) => HELD_TO_THE_END.to_owned(),
                 None => {
                     self.traps.put_back(sift.trap, host, id);
                     continue;
@@ -179,8 +179,21 @@ impl Engine {
         }
     }
 
-    /// Everything else is done: what nobody allowed is never sent. Whether there is anything left to do for it.
-    pub(super) fn skips_held(&mut self) -> bool {
+    /// Everything else is done. Who looks at a screen can say what is to become of what is held back, and is waited
+    /// for; else it is never sent. Whether there is anything left to do for it.
+    pub(super) fn settles_held(&mut self) -> bool {
+        let parked = self.traps.parked();
+        if parked > 0 && self.looks == Looks::Closely && self.watcher.is_some() {
+            if !std::mem::replace(&mut self.asked_about_traps, true) {
+                let why = format!(
+                    "all else is done: {parked} URLs are held back as traps. `:allow PATTERN` or `:exclude PATTERN` \
+                     decides, leaving keeps them for the next run"
+                );
+                self.event(Who::System, None, What::System, Value::None, Value::None, &why, None);
+                self.notices.push(Clean::new(why));
+            }
+            return true;
+        }
         if self.sifts.is_empty() && self.traps.parked() > 0 {
             self.sift(Because::Over);
         }

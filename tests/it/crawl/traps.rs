@@ -105,9 +105,27 @@ async fn what_nobody_allowed_is_skipped_at_the_end_and_said() {
     crawl.config.crawl.follow = Follow::Host;
     crawl.host("trap.test", &trap);
     crawl.url("http://trap.test/cal?year=0");
+    crawl.headless();
     let ended = crawl.run().await;
     assert_eq!(ended.fates(), (CALENDAR as u64, 0, 1, 0));
     assert_eq!(ended.whys(What::UrlSkipped, "trap.test"), ["held back as a trap, and not allowed until the end"]);
+}
+
+#[tokio::test]
+async fn whoever_looks_is_waited_for_when_nothing_but_a_trap_is_left() {
+    let trap = calendar(500);
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Host;
+    crawl.host("trap.test", &trap);
+    crawl.url("http://trap.test/cal?year=0");
+    let mut running = crawl.start();
+    let pattern = pattern_told(&running).await;
+    running.totals_are("only the trap is left", |totals| totals.urls_pending == 1 && totals.in_flight == 0).await;
+    let answer = running.change(Change::Allow(pattern)).await;
+    assert!(answer.text.as_str().contains("1 URLs let go"), "{answer:?}");
+    // Then nothing is left, and the run ends by itself.
+    let ended = running.end().await;
+    assert_eq!((pages_asked(&trap).len(), ended.fates()), (500, (500, 0, 0, 0)));
 }
 
 #[tokio::test]
@@ -126,6 +144,7 @@ async fn row_21_paths_that_grow_and_sessions_are_bounded() {
     crawl.host("sessions.test", &sessions);
     crawl.url("http://grows.test/a/");
     crawl.url("http://sessions.test/");
+    crawl.headless();
     let ended = crawl.run().await;
     assert_eq!(pages_asked(&grows).len(), 1 + REPEATS_MAX + GROWTH_BUDGET as usize, "the input, then what grows");
     let asked = pages_asked(&sessions);
@@ -285,6 +304,7 @@ async fn case_56_what_is_held_back_over_a_restart_is_skipped_at_the_end() {
     let (_, folder) = running.end_keeping().await;
     let mut again = crawl(1_000.0);
     again.resume_in(folder);
+    again.headless();
     let ended = again.run().await;
     assert_eq!(ended.fates(), (CALENDAR as u64 + 1, 0, 1, 0));
     assert_eq!(ended.whys(What::UrlSkipped, "trap.test"), ["held back as a trap, and not allowed until the end"]);

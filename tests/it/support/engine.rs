@@ -51,6 +51,7 @@ pub(crate) struct Crawl {
     store_disk: Box<dyn Disk>,
     folder: Option<tempfile::TempDir>,
     looked_at: bool,
+    looks: Looks,
     keep: Keep,
     archive_disk: Box<dyn Disk>,
 }
@@ -83,6 +84,7 @@ impl Crawl {
             store_disk: Box::new(SystemDisk),
             folder: None,
             looked_at: true,
+            looks: Looks::Closely,
             keep: Keep::default(),
             archive_disk: Box::new(SystemDisk),
         };
@@ -181,12 +183,17 @@ impl Crawl {
         self.looked_at = false;
     }
 
+    /// Status lines instead of a screen.
+    pub(crate) fn headless(&mut self) {
+        self.looks = Looks::AtTotals;
+    }
+
     /// Begins.
     pub(crate) fn start(mut self) -> Running {
         let dir = self.folder.take().unwrap_or_else(|| tempfile::tempdir().expect("a folder"));
         let room = self.keep.any().then(|| Room::new(dir.path(), self.keep));
         let fetch = self.fetch.clone().unwrap_or_else(|| Arc::new(self.real_fetch(room.clone())));
-        let Self { config, urls, lists, disk, store_disk, looked_at, archive_disk, .. } = self;
+        let Self { config, urls, lists, disk, store_disk, looked_at, looks, archive_disk, .. } = self;
         // A child that another test is about to start may hold the lock for a moment.
         let folder = until("the folder is free", || RunFolder::open(dir.path()).ok());
         let clock = Arc::new(SystemClock::new());
@@ -231,7 +238,7 @@ impl Crawl {
             inputs,
             requests: requests_in,
             watcher: Some(watcher),
-            looks: Looks::Closely,
+            looks,
             frame: Duration::from_millis(20),
             seed: 1,
         };
