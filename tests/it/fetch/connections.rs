@@ -1,11 +1,12 @@
 //! Connections: what breaks them, what a break is called, and that the next request works.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crawldeck::config::NetworkConfig;
 use crawldeck::control::Outcome;
 
-use super::kit::{assert_failed, assert_status, fetcher, get, network, resolve, trusted};
+use super::kit::{assert_failed, assert_status, fetcher, get, network, resolve_at, trusted};
 use crate::support::raw_server::{Identity, RawServer, Step, answer, frame, response, write};
 
 /// HTTP/2 frame types and flags.
@@ -22,10 +23,15 @@ const STATUS_200: u8 = 0x88;
 
 /// A network in which `tls.test` is trusted and leads to the server.
 pub(crate) fn trusting(identity: &Identity, server: &RawServer) -> (tempfile::TempDir, NetworkConfig) {
+    trusting_at(identity, server.address)
+}
+
+/// The same for any server.
+pub(crate) fn trusting_at(identity: &Identity, server: SocketAddr) -> (tempfile::TempDir, NetworkConfig) {
     let (folder, roots) = trusted(&identity.pem);
     let mut network = network();
     network.extra_roots.push(roots);
-    resolve(&mut network, "tls.test", server);
+    resolve_at(&mut network, "tls.test", server);
     (folder, network)
 }
 
