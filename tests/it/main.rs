@@ -20,6 +20,7 @@ mod journal;
 mod lab;
 mod licences;
 mod live_timeline;
+mod local_trouble;
 mod memory;
 mod pty;
 mod reload;

@@ -32,7 +32,7 @@ const H2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// How long an idle connection is kept. Short: with thousands of hosts each costs a descriptor.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Builds the client. `idle_per_host` connections to one host are kept open at most.
+/// Builds the client. `idle_per_host` connections to one host are kept open at most; with 0 each request has its own.
 pub(super) fn build(
     network: &NetworkConfig,
     idle_per_host: usize,
@@ -48,7 +48,7 @@ pub(super) fn build(
         .dns_resolver(Shared(resolver))
         .connect_timeout(network.connect_timeout)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-        .pool_max_idle_per_host(idle_per_host.max(1))
+        .pool_max_idle_per_host(idle_per_host)
         .tcp_nodelay(true)
         .http1_allow_obsolete_multiline_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crawldeck::config::NetworkConfig;
 use crawldeck::control::Outcome;
+use crawldeck::crawl::fetcher::FetcherOptions;
 
-use super::kit::{assert_failed, assert_status, fetcher, get, network, resolve_at, trusted};
+use super::kit::{assert_failed, assert_status, fetcher, fetcher_with, get, network, resolve_at, trusted};
 use crate::support::raw_server::{Identity, RawServer, Step, answer, frame, response, write};
 
 /// HTTP/2 frame types and flags.
@@ -102,6 +103,20 @@ async fn https_works_with_an_extra_root() {
     let reply = get(&fetcher(&network), "https://tls.test/").await;
     assert_status(&reply, 200);
     assert_eq!(reply.received, 4);
+}
+
+#[tokio::test]
+async fn case_78_no_connection_is_kept_where_descriptors_are_few() {
+    for (idle_per_host, connections) in [(4, 1), (0, 3)] {
+        let page = || answer(response("200 OK", "", "page"));
+        let server = RawServer::start(vec![[page(), page(), page()].concat()]).await;
+        let options = FetcherOptions { idle_per_host, ..FetcherOptions::default() };
+        let fetcher = fetcher_with(&network(), options);
+        for _ in 0..3 {
+            assert_status(&get(&fetcher, server.url("/").as_str()).await, 200);
+        }
+        assert_eq!(server.connections(), connections, "{idle_per_host} may be kept");
+    }
 }
 
 #[tokio::test]
