@@ -110,6 +110,15 @@ fn case_98_a_second_process_on_the_folder_is_refused_and_the_first_one_named() {
     third.signal(Signal::TERM);
     let third = third.end();
     assert_eq!(third.code, Some(0), "{}", third.err);
+    // Nor after a kill, at which nothing of ours could tidy up.
+    let killed = scene.headless();
+    scene.arrivals("requests of the one that is killed", scene.server.arrivals().len() + 5);
+    assert!(killed.kill(), "it ran");
+    let fourth = scene.headless();
+    scene.arrivals("requests of the fourth", scene.server.arrivals().len() + 5);
+    fourth.signal(Signal::TERM);
+    let fourth = fourth.end();
+    assert_eq!(fourth.code, Some(0), "{}", fourth.err);
 }
 
 #[test]

@@ -258,6 +258,35 @@ async fn case_75_an_endless_h2_body_is_reset_and_the_connection_lives_on() {
     assert_eq!(server.requests(), ["h2 stream 1", "h2 reset 1", "h2 stream 3"]);
 }
 
+/// A few bytes that stand for many headers, and a header block without end.
+#[tokio::test]
+async fn row_04_an_hpack_bomb_and_a_flood_of_continuations_end_the_connection() {
+    let identity = Identity::new("tls.test");
+    // One long header that is remembered, then references to it of a byte each: 40 MB if it were unpacked.
+    let mut bomb = vec![STATUS_200, 0x40, 1, b'x', 0x7f];
+    let mut rest = 4_000 - 0x7f;
+    while rest >= 0x80 {
+        bomb.push((rest % 0x80) as u8 | 0x80);
+        rest /= 0x80;
+    }
+    bomb.push(rest as u8);
+    bomb.extend([b'y'; 4_000]);
+    bomb.extend([0xbe; 10_000]);
+    let whole = frame(HEADERS, END_STREAM | END_HEADERS, 1, &bomb);
+    let first = frame(HEADERS, END_STREAM, 1, &[STATUS_200]);
+    let more = frame(CONTINUATION, 0, 1, &literal("x-more", 1_000));
+    for script in [
+        vec![Step::H2Requests(1), Step::Write(whole), Step::Pause(Duration::from_secs(60))],
+        vec![Step::H2Requests(1), Step::Write(first), Step::Forever(more, Duration::ZERO)],
+    ] {
+        let server = h2_server(&identity, vec![script]).await;
+        let (_folder, network) = trusting(&identity, &server);
+        assert_failed(&get(&fetcher(&network), "https://tls.test/").await, Outcome::LimitExceeded);
+        // Nor is it tried a second time.
+        assert_eq!((server.connections(), server.requests().len()), (1, 1));
+    }
+}
+
 #[tokio::test]
 async fn case_68_row_04_h2_header_blocks_beyond_our_limits_are_refused_by_name() {
     let identity = Identity::new("tls.test");
