@@ -6,6 +6,7 @@ mod adaptive_properties;
 mod adaptive_worlds;
 mod architecture;
 mod archive;
+mod bombs;
 mod cli;
 mod control_properties;
 mod crash;
