@@ -1,7 +1,7 @@
 //! Every signal of the row at moments that nobody chose: on a terminal and without one. Whatever the moment, the terminal is
 //! as it was, the exit code is one that is documented, the journal has each request, and the next start ends the crawl.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::binary::{Scene, fine, state};
 use crate::support::pty::Pty;
-use crate::support::records;
+use crate::support::{records, warc};
 
 /// Rounds of one test run; `CRAWLDECK_SIGNAL_ROUNDS` is another number.
 const ROUNDS: usize = 40;
@@ -58,7 +58,7 @@ fn send(pid: Pid, signals: &[Signal], random: &mut fastrand::Rng, nothing: &Rece
 }
 
 fn scene() -> Scene {
-    let scene = Scene::new(fine(Duration::from_millis(5)), 400.0, 10.0, "");
+    let scene = Scene::new(fine(Duration::from_millis(5)), 300.0, 10.0, "[output]\nwarc = true\n");
     scene.list(&["a.test"], PAGES);
     scene
 }
@@ -87,6 +87,19 @@ fn assert_whole(scene: &Scene, most: usize, what: &str) {
     assert!(seen.iter().all(|(url, asked)| told.get(url).is_some_and(|told| told >= asked)), "{what}: without a row");
     assert!(told_of - asked <= most, "{what}: {told_of} rows for {asked} requests");
     assert!(asked - PAGES <= most, "{what}: {} requests were made again", asked - PAGES);
+    assert_archived(scene, what);
+}
+
+/// Every record of the archive is whole, and no URL is without one (case 124).
+#[track_caller]
+fn assert_archived(scene: &Scene, what: &str) {
+    // Reading fails on a torn record.
+    let records = warc::records(&scene.dir());
+    // The pages are all the same: after the first they are told of as seen before.
+    let answers = records.iter().filter(|one| matches!(one.kind(), "response" | "revisit"));
+    let stored: BTreeSet<&str> = answers.map(|one| one.need("WARC-Target-URI")).collect();
+    assert_eq!(stored.len(), PAGES, "{what}: URLs in the archive");
+    assert!(records.last().is_some_and(|last| last.kind() == "metadata"), "{what}: exchanges are whole");
 }
 
 /// What may have been in flight when the process ended: nothing, if it was awaited.
@@ -163,7 +176,7 @@ fn headless(
 }
 
 #[test]
-fn row_14_every_signal_at_any_moment_leaves_a_whole_state_and_the_terminal_as_it_was() {
+fn row_14_case_124_every_signal_at_any_moment_leaves_all_whole_and_the_terminal_as_it_was() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let rounds = number("CRAWLDECK_SIGNAL_ROUNDS").unwrap_or(ROUNDS);
     let seed = number("CRAWLDECK_SIGNAL_SEED").map_or_else(|| fastrand::u64(..), |seed| seed as u64);
