@@ -18,6 +18,10 @@ const PAGES: usize = 120;
 /// Requests at once.
 const CONCURRENCY: usize = 4;
 
+/// Between two looks at whether a process was stopped, and how many there are: longer than a test waits.
+const LOOK: Duration = Duration::from_millis(20);
+const LOOKS: u32 = 4_000;
+
 /// What a round sends, with its name, and the exit codes that it may have. The last ones of each end the crawl.
 const WAYS: [(&str, &[Signal], &[u32]); 14] = [
     ("TERM", &[Signal::TERM], &[0]),
@@ -45,15 +49,24 @@ fn moment(random: &mut fastrand::Rng, nothing: &Receiver<()>, most: u64) {
     let _ = nothing.recv_timeout(Duration::from_millis(random.u64(0..=most)));
 }
 
-/// Sends the signals, each at its moment. Whoever was stopped goes on.
+/// Sends the signals, each at its moment.
 fn send(pid: Pid, signals: &[Signal], random: &mut fastrand::Rng, nothing: &Receiver<()>) {
+    // Whoever was stopped goes on, as a shell would see to it: the stop may come after the CONT that was sent for it.
+    std::thread::spawn(move || {
+        let (_nobody, nothing) = channel::<()>();
+        for _ in 0..LOOKS {
+            match state(pid) {
+                'T' => drop(kill_process(pid, Signal::CONT)),
+                'Z' | 'X' | '?' => return,
+                _ => {}
+            }
+            let _ = nothing.recv_timeout(LOOK);
+        }
+    });
     for &signal in signals {
         // It may have ended before.
         let _ = kill_process(pid, signal);
         moment(random, nothing, 30);
-        if state(pid) == 'T' {
-            let _ = kill_process(pid, Signal::CONT);
-        }
     }
 }
 
