@@ -66,7 +66,7 @@ pub fn status_line(totals: &Totals, up: Duration) -> String {
         parts.push(format!("tail {}", short(tail)));
     }
     let mut line = format!("{} {}: {}", clock(up), word(totals), parts.join(", "));
-    if let Some(reason) = &totals.stopped_because {
+    if let Some(reason) = totals.stopped_because.as_ref().or(totals.resting_because.as_ref()) {
         line.push_str(" - ");
         line.push_str(reason.as_str());
     }
@@ -87,7 +87,8 @@ impl Teller {
     fn line(&mut self, snapshot: &Snapshot) -> Option<String> {
         let totals = &snapshot.totals;
         let reason = totals.stopped_because.as_ref().map_or("", |reason| reason.as_str());
-        let stopped = Some(format!("{} {reason}", word(totals)));
+        let resting = totals.resting_because.as_ref().map_or("", |reason| reason.as_str());
+        let stopped = Some(format!("{} {reason}{resting}", word(totals)));
         let due = self.told.is_none_or(|told| snapshot.up.saturating_sub(told) >= EVERY);
         if !due && stopped == self.stopped {
             return None;
@@ -127,6 +128,7 @@ fn word(totals: &Totals) -> &'static str {
         Phase::Draining => "draining",
         Phase::Running if totals.stopped_because.is_some() => "NOT GRANTING",
         Phase::Running if totals.halted => "HALTED",
+        Phase::Running if totals.resting_because.is_some() => "RESTING",
         Phase::Running => "running",
     }
 }
@@ -232,6 +234,12 @@ mod tests {
         let line = status_line(&blocked, Duration::ZERO);
         assert!(line.starts_with("00:00:00 NOT GRANTING: "), "{line}");
         assert!(line.ends_with(" - journal: no space left"), "{line}");
+        let resting = Totals { resting_because: Some("our own machine refused: no free port".into()), ..totals() };
+        let line = status_line(&resting, Duration::ZERO);
+        assert!(
+            line.starts_with("00:00:00 RESTING: ") && line.ends_with(" - our own machine refused: no free port"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The journal: what is persisted of a run, and how it is read back.
 //!
 //! * [`run_folder`] — the folder of one crawl, locked by the process that runs on it.
+//! * [`file_system`] — where that folder is, and whether locks and syncs can be relied upon there.
 //! * [`record`] — the two records: a wire request, a decision.
 //! * [`encode`] — records as lines. A record is one line in both files, so a torn one is easy to cut.
 //! * [`disk`] — the few file operations behind the writer, so that tests can make each of them fail.
@@ -13,6 +14,7 @@
 
 pub mod disk;
 pub mod encode;
+pub mod file_system;
 pub mod handover;
 pub mod lines;
 pub mod log_file;

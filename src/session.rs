@@ -27,7 +27,7 @@ use crate::crawl::resume::resume;
 use crate::headless;
 use crate::journal::disk::disk_for;
 use crate::journal::run_folder::RunFolder;
-use crate::journal::{Journal, JournalOptions, render, summary};
+use crate::journal::{Journal, JournalOptions, file_system, render, summary};
 use crate::logging::{self, LOG_VARIABLE};
 use crate::memory::{Keeper, Memory};
 use crate::reload::{self, ConfigFile};
@@ -117,6 +117,11 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let folder = RunFolder::open(&dir).map_err(usage)?;
     let filter = std::env::var(LOG_VARIABLE).ok();
     let _log = logging::start(folder.path(), clock.clone(), filter.as_deref()).map_err(failed)?;
+    let doubt = file_system::doubt(folder.path());
+    if let Some(doubt) = &doubt {
+        // Before there is a screen, so that it stands there still when the screen has gone.
+        let _ = writeln!(std::io::stderr(), "crawldeck: warning: {doubt}");
+    }
     let mut loaded = resume(folder.path(), &config).map_err(failed)?;
     if let Some(mark) = loaded.as_ref().and_then(|loaded| loaded.mark.as_ref()) {
         // The run's clock goes on: what was to last until a moment lasts until then.
@@ -193,7 +198,7 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         seed,
     };
     // A task of its own: the workers that report to it run on the same threads, and need to wake no other.
-    let mut engine = Engine::new(parts);
+    let mut engine = Engine::new(parts).warning(doubt);
     if let Some(ask) = ask {
         engine = engine.reloading(ask);
     }

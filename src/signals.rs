@@ -1,5 +1,7 @@
 //! Signals become requests: TERM and INT drain, then stop; QUIT stops at once; HUP means hang-up and nothing else; TSTP and
-//! CONT give the terminal back and take it again; WINCH draws a whole frame.
+//! CONT give the terminal back and take it again; WINCH draws a whole frame. PIPE is ignored since the start of every Rust
+//! program: whoever writes is told. TTIN and TTOU are left to the system: taken over, a call that changes the terminal
+//! from the background would be tried again for ever instead of waiting for the foreground.
 
 use std::io;
 use std::sync::Arc;

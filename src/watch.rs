@@ -185,6 +185,8 @@ pub struct Totals {
     pub halted: bool,
     /// Granting stopped for a reason of our own (journal cannot be written).
     pub stopped_because: Option<Clean>,
+    /// Our own machine refused something (descriptors, ports, memory) a moment ago: granting rests now and then.
+    pub resting_because: Option<Clean>,
     /// What is wrong with the configuration file, since it was read last; the old one is in force.
     pub config_trouble: Option<Clean>,
     /// Time until 95 % of the URLs are done; only when the queue shrinks.

@@ -58,6 +58,8 @@ pub use reload::AskReload;
 const TICK: Duration = Duration::from_secs(1);
 /// Granting stops while our own trouble (no descriptors) lasts, for this long at a time.
 const LOCAL_REST: Duration = Duration::from_secs(1);
+/// It is shown for so long after the last rest, and told once until then.
+const LOCAL_TOLD: Duration = Duration::from_secs(10);
 /// The journal's last batch may take so long to reach the disk.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// Answers of the store that one turn takes beyond the first.
@@ -150,6 +152,8 @@ pub struct Engine {
     relayed: bool,
     /// Who can read the configuration again.
     ask_reload: Option<AskReload>,
+    /// What the operator is told when it begins.
+    warning: Option<Clean>,
     /// What is wrong with the file, as long as it is.
     config_trouble: Option<Clean>,
     /// What the screen is told of a new configuration.
@@ -196,6 +200,8 @@ pub struct Engine {
     progressed: Mono,
     told_counts: Value,
     local_rest: Mono,
+    /// Why granting rested last.
+    rests_because: Option<Clean>,
     stopped_because: Option<Clean>,
     troubles: trouble::Troubles,
     started: (Mono, Wall),
@@ -231,6 +237,7 @@ impl Engine {
             exclusions: std::collections::VecDeque::new(),
             relayed: false,
             ask_reload: None,
+            warning: None,
             config_trouble: None,
             ui: None,
             scope: Scope::new(&config.crawl),
@@ -268,6 +275,7 @@ impl Engine {
             progressed: now,
             told_counts: Value::None,
             local_rest: Mono::ZERO,
+            rests_because: None,
             stopped_because: None,
             troubles: trouble::Troubles::new(),
             started: (now, clock.wall()),

@@ -49,13 +49,19 @@ pub enum FrameError {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
     /// Its head is not one of ours.
-    #[error("is no file of a crawl's state, or its first {FILE_HEAD} bytes are damaged")]
+    #[error(
+        "is no file of a crawl's state, or its first {FILE_HEAD} bytes are damaged: put a copy in its place, or begin anew in another folder with -d"
+    )]
     Foreign,
     /// Another version wrote it.
-    #[error("has version {0}; this crawldeck reads version {STORE_VERSION}: use the crawldeck that wrote it")]
+    #[error(
+        "has version {0}; this crawldeck reads version {STORE_VERSION}: use the crawldeck that wrote it, or begin anew in another folder with -d"
+    )]
     Version(u32),
     /// Bytes in its middle have changed.
-    #[error("is damaged at byte {at}: a record there does not match its checksum, and whole ones follow")]
+    #[error(
+        "is damaged at byte {at}: a record there does not match its checksum, and whole ones follow; put a copy in its place, or begin anew in another folder with -d"
+    )]
     Damaged {
         /// Where the damage begins.
         at: u64,

@@ -243,6 +243,7 @@ pub fn snapshot() -> Snapshot {
             classes: [910, 40, 30, 10, 10],
             halted: false,
             stopped_because: None,
+            resting_because: None,
             config_trouble: None,
             eta_bulk: Some(Duration::from_secs(23_160)),
             eta_tail: Some((Duration::from_secs(62_000), HostId(5))),

@@ -2,11 +2,14 @@
 //! crawl goes on by itself.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crawldeck::control::{Command, HostState, Lifetime, What};
+use crawldeck::journal::disk::{Disk, DiskFile, Identity, SystemDisk};
 use crawldeck::sim::{SimBody, SimRequest, SimResponse};
 use crawldeck::store::list::each_url;
 use crawldeck::store::room::{ROOM_HIGH, ROOM_LOW};
@@ -22,6 +25,10 @@ const PAGES: u32 = 150;
 
 /// Two hosts of [`PAGES`] pages, with a disk of its own for the store.
 fn start(server: &LabServer, faults: &Arc<Faults>) -> Running {
+    start_on(server, Box::new(FailingDisk(Arc::clone(faults))))
+}
+
+fn start_on(server: &LabServer, disk: Box<dyn Disk>) -> Running {
     let mut crawl = Crawl::new();
     crawl.config.crawl.respect_robots = false;
     crawl.rate(100.0, 5.0);
@@ -29,7 +36,7 @@ fn start(server: &LabServer, faults: &Arc<Faults>) -> Running {
         crawl.host(name, server);
         crawl.pages(name, PAGES);
     }
-    crawl.store_disk(Box::new(FailingDisk(Arc::clone(faults))));
+    crawl.store_disk(disk);
     crawl.start()
 }
 
@@ -82,6 +89,83 @@ async fn case_95_row_10_a_full_disk_stops_the_grants_and_the_crawl_goes_on_when_
     assert_eq!(ended.rows.len(), 2 * PAGES as usize, "nothing was asked for twice");
     let told: Vec<_> = ended.events_of(What::System).iter().map(|event| event.why.as_str().to_owned()).collect();
     assert_eq!(told.len(), 2, "once each: {told:?}");
+}
+
+/// A disk whose syncs wait as long as it is told to.
+#[derive(Clone, Default)]
+struct Slow(Arc<(Mutex<bool>, Condvar)>);
+
+impl Slow {
+    fn set(&self, slow: bool) {
+        *self.0.0.lock().expect("no panic") = slow;
+        self.0.1.notify_all();
+    }
+
+    fn wait(&self) {
+        let slow = self.0.0.lock().expect("no panic");
+        drop(self.0.1.wait_while(slow, |slow| *slow).expect("no panic"));
+    }
+}
+
+impl Disk for Slow {
+    fn open(&mut self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(SlowFile(SystemDisk.open(path)?, self.clone())))
+    }
+
+    fn identity(&mut self, path: &Path) -> io::Result<Option<Identity>> {
+        SystemDisk.identity(path)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.rename(from, to)
+    }
+
+    fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        SystemDisk.sync_dir(dir)
+    }
+}
+
+struct SlowFile(Box<dyn DiskFile>, Slow);
+
+impl DiskFile for SlowFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.append(bytes)
+    }
+
+    fn size(&mut self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn identity(&mut self) -> io::Result<Identity> {
+        self.0.identity()
+    }
+
+    fn cut(&mut self, size: u64) -> io::Result<()> {
+        self.0.cut(size)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.1.wait();
+        self.0.sync()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_10_while_a_sync_takes_its_time_the_crawl_goes_on_and_the_operator_is_answered() {
+    let (server, slow) = (server(), Slow::default());
+    let mut running = start_on(&server, Box::new(slow.clone()));
+    running.totals_are("some pages", |totals| totals.urls_done >= 40).await;
+    slow.set(true);
+    let before = running.totals_are("now", |_| true).await.requests;
+    running.totals_are("far more requests", |totals| totals.requests >= before + 100).await;
+    let answer = running.act(Command::Pause(Lifetime::Default), &["a.test"]).await;
+    running.host_is("a.test", |view| view.state == HostState::Paused).await;
+    assert!(running.act(Command::Resume, &["a.test"]).await.ticket > answer.ticket);
+    assert_done_is_written(&running);
+    slow.set(false);
+    let ended = running.end().await;
+    ended.assert_all_done(2 * u64::from(PAGES));
+    assert_eq!(ended.rows.len(), 2 * PAGES as usize, "nothing was asked for twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]

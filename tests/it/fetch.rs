@@ -3,6 +3,7 @@
 
 mod bodies;
 pub(crate) mod connections;
+mod endless;
 mod heads;
 pub(crate) mod kit;
 mod links;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crawldeck::control::{Value, What};
 use crawldeck::sim::SimRequest;
 use hyper::HeaderMap;
 use rustix::process::Signal;
@@ -111,6 +110,37 @@ fn case_98_a_second_process_on_the_folder_is_refused_and_the_first_one_named() {
     third.signal(Signal::TERM);
     let third = third.end();
     assert_eq!(third.code, Some(0), "{}", third.err);
+    // Nor after a kill, at which nothing of ours could tidy up.
+    let killed = scene.headless();
+    scene.arrivals("requests of the one that is killed", scene.server.arrivals().len() + 5);
+    assert!(killed.kill(), "it ran");
+    let fourth = scene.headless();
+    scene.arrivals("requests of the fourth", scene.server.arrivals().len() + 5);
+    fourth.signal(Signal::TERM);
+    let fourth = fourth.end();
+    assert_eq!(fourth.code, Some(0), "{}", fourth.err);
+}
+
+#[test]
+fn case_98_a_folder_on_a_file_system_of_a_network_is_warned_of_at_once_and_used() {
+    // What statfs tells of NFS; nothing is mounted here.
+    const WORDS: &str = "run folder crawl is on NFS: there, locks may not keep out a second crawl";
+    let scene = Scene::new(fine(Duration::ZERO), 1000.0, 10.0, "");
+    scene.list(&["a.test"], 20);
+    let mut args = scene.run();
+    args.push("--headless".into());
+    let ended = Child::start(scene.path(), &args, &[("CRAWLDECK_TEST_FILE_SYSTEM", "6969")]).end();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert_plain(&ended);
+    assert!(ended.err.starts_with(&format!("crawldeck: warning: {WORDS}")), "{}", ended.err);
+    let events = scene.events();
+    let at = |words: &str| events.iter().position(|(_, why)| why.contains(words));
+    assert!(at(WORDS).is_some_and(|at| at <= 1), "among the first: {events:?}");
+    assert!(scene.file("crawldeck.log").contains("is on NFS"));
+    assert_eq!(scene.assert_journal_complete(), 20);
+    // A disk of the machine is no reason to say anything.
+    let again = Child::start(scene.path(), &args, &[("CRAWLDECK_TEST_FILE_SYSTEM", "ef53")]).end();
+    assert!(again.err.contains("finished: ") && !again.err.contains("warning"), "{}", again.err);
 }
 
 /// Whoever comes to the lock second goes, however close together they come.
@@ -135,32 +165,6 @@ fn row_34_of_eight_that_are_started_at_once_just_one_lives() {
     one.signal(Signal::TERM);
     assert_eq!(one.end().code, Some(0));
     scene.assert_journal_complete();
-}
-
-/// Far more requests at once than there are descriptors: that is our trouble, and no host's.
-#[test]
-fn row_31_case_78_without_descriptors_granting_rests_and_no_host_pays_for_it() {
-    let hosts: Vec<String> = (0..50).map(|number| format!("h{number}.test")).collect();
-    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-    let scene = Scene::of(&hosts, fine(Duration::from_millis(200)), (50.0, 4.0), "[crawl]\nconcurrency = 200\n");
-    scene.list(&hosts, 6);
-    let mut command = std::process::Command::new("/bin/sh");
-    command.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\"", BINARY]);
-    let output = command.args(scene.run()).arg("--headless").current_dir(scene.path()).output().expect("a shell");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("finished: 300 of 300 done"), "{told}");
-    let (events, damaged) = records::events(&scene.dir());
-    assert_eq!(damaged, 0, "the journal is whole");
-    let count = |what: What| events.iter().filter(|event| event.what.known() == Some(what)).count();
-    assert_eq!((count(What::Hold), count(What::UrlFailed)), (0, 0), "{told}");
-    let falls = events.iter().filter(|event| match (&event.before, &event.after) {
-        (Value::Number(before), Value::Number(after)) => event.what.known() == Some(What::Rate) && after < before,
-        _ => false,
-    });
-    assert_eq!(falls.count(), 0, "{told}");
-    let rests = events.iter().any(|event| event.why.as_str().starts_with("granting rests: "));
-    assert!(rests, "it is said: {told}");
 }
 
 #[test]

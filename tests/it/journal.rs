@@ -325,6 +325,60 @@ async fn case_99_row_11_truncated_outside_every_line_is_whole_and_no_zero_byte_i
     assert_rows(copied.path(), 22);
 }
 
+/// Events are handed over without pause, and somebody renames or cuts the file again and again meanwhile.
+#[tokio::test]
+async fn case_99_row_11_under_load_every_line_is_an_event_and_none_is_lost_by_a_rename() {
+    const EVENTS: u32 = 3_000;
+    for by_rename in [true, false] {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("events.jsonl");
+        let mut journal = open(dir.path(), eager());
+        let mut moved = Vec::new();
+        for number in 0..EVENTS {
+            journal.event(event(f64::from(number), Who::Controller, What::Rate));
+            if number % 10 == 0 {
+                journal.flush();
+            }
+            if number % 100 == 99 {
+                // The writer is in the midst of it, or not: both are right.
+                if by_rename {
+                    let aside = dir.path().join(format!("aside-{number}"));
+                    fs::rename(&path, &aside).expect("renamed");
+                    moved.push(aside);
+                    write_group(&mut journal, number..number + 1).await;
+                } else {
+                    moved.push(path.clone());
+                    let aside = dir.path().join(format!("copy-{number}"));
+                    fs::copy(&path, &aside).expect("copied");
+                    fs::OpenOptions::new().write(true).open(&path).expect("there").set_len(0).expect("cut");
+                    *moved.last_mut().expect("pushed") = aside;
+                }
+            }
+        }
+        journal.close(PATIENCE).await.expect("written");
+        moved.push(path);
+        let mut numbers = Vec::new();
+        let last = moved.len() - 1;
+        for (index, file) in moved.iter().enumerate() {
+            let text = fs::read_to_string(file).expect("text");
+            assert!(!text.contains('\0'), "{}", file.display());
+            // A copy is made while lines are written: its last one may be cut. All others are whole.
+            let whole = if by_rename || index == last { text.len() } else { text.rfind('\n').map_or(0, |end| end + 1) };
+            for line in text[..whole].lines() {
+                let line: serde_json::Value =
+                    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                numbers.push(line["seq"].as_u64().expect("a number"));
+            }
+        }
+        if by_rename {
+            assert_eq!(numbers, (1..=u64::from(EVENTS)).collect::<Vec<_>>(), "in order, each once");
+        } else {
+            // Between the copy and the cut lines may go, as with every program; none comes twice or out of order.
+            assert!(numbers.is_sorted_by(|one, next| one < next) && numbers.len() > 1_000, "{} lines", numbers.len());
+        }
+    }
+}
+
 #[tokio::test]
 async fn case_99_row_11_removed_outside_it_is_made_anew() {
     let dir = tempfile::tempdir().expect("a temporary folder");

@@ -5,5 +5,6 @@ mod foreign;
 mod hangup;
 mod keys;
 mod leaving;
+mod signals;
 mod stops;
 mod terminal;

@@ -29,7 +29,7 @@ fn failures_are_listed_with_their_reasons_and_put_back() {
     let scene = Scene::new(failing(fails.clone()), 200.0, 10.0, more);
     scene.list(&["a.test"], 9);
     assert_eq!(scene.headless().end().code, Some(0));
-    let before = scene.files();
+    let (before, marks) = (scene.files(), scene.marks());
 
     let status = crawldeck(scene.path(), &["status", "crawl"]);
     assert_eq!((status.code, status.err.as_str()), (Some(0), ""));
@@ -44,7 +44,10 @@ fn failures_are_listed_with_their_reasons_and_put_back() {
     assert_eq!(urls(&list("--done")), 5);
     assert_eq!(list("--skipped"), "# excluded by /p/4$\nhttp://a.test/p/4\n");
     assert_eq!(list("--pending"), "");
+    let summary = crawldeck(scene.path(), &["review", "crawl", "--summary"]);
+    assert_eq!(summary.code, Some(0), "{}", summary.err);
     assert!(scene.files() == before, "looking changes nothing");
+    assert_eq!(scene.marks(), marks, "and touches nothing, makes nothing, locks nothing anew");
 
     let retry = crawldeck(scene.path(), &["retry", "crawl", "--failed"]);
     assert_eq!((retry.code, retry.out.as_str()), (Some(0), "3 URLs put back\n"), "{}", retry.err);

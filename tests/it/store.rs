@@ -353,15 +353,66 @@ fn row_40_what_is_cut_off_while_a_process_was_killed_is_told_up_to_its_last_tran
 }
 
 #[test]
-fn row_40_a_file_of_another_version_is_refused_with_its_number() {
-    let (run, bytes) = written();
-    let mut other = bytes;
-    other[8] = 3;
-    let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&other[..16], 0).to_le_bytes();
-    other[16..24].copy_from_slice(&sum);
-    fs::write(run.path().join("state/urls.log"), other).expect("written");
-    let text = read(run.path()).expect_err("another version").to_string();
-    assert!(text.contains("version 3") && text.contains("reads version 2"), "{text}");
+fn row_40_a_flipped_bit_in_the_states_is_named_wherever_it_is() {
+    let (run, _) = written();
+    let names = fs::read_dir(run.path().join("state")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let file = names.into_iter().find(|path| !path.ends_with("urls.log")).expect("a file of states");
+    let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+    let bytes = fs::read(&file).expect("readable");
+    let (mut named, mut last) = (0, 0);
+    for place in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[place] ^= 1 << (place % 8);
+        fs::write(&file, &changed).expect("written");
+        match read(run.path()) {
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains(&name) && text.contains("-d"), "{text}");
+                named += 1;
+            }
+            Ok(loaded) => {
+                // At the end it looks like a torn write: states of the one before, none made up. The very last tells only
+                // where the URLs end.
+                let held = Held::of(&loaded);
+                assert_eq!(held.urls(), after(STEPS).urls(), "byte {place}");
+                let known = (0..=STEPS).any(|steps| after(steps).states == held.states);
+                assert!(known && loaded.torn > 0, "byte {place} was changed, and nobody noticed");
+                last += 1;
+            }
+        }
+    }
+    assert!(named > 0 && last > 0, "{named} named, {last} in the last transaction");
+}
+
+/// The record that is damaged is named by where it is.
+#[test]
+fn row_40_damage_in_the_middle_is_named_with_its_byte_and_what_to_do() {
+    let (run, mut bytes) = written();
+    let place = bytes.len() / 2;
+    bytes[place] ^= 1;
+    fs::write(run.path().join("state/urls.log"), &bytes).expect("written");
+    let text = read(run.path()).expect_err("damaged").to_string();
+    let at = text.split("at byte ").nth(1).and_then(|rest| rest.split(':').next()).and_then(|at| at.parse().ok());
+    // The frame that holds it: at most as long as a payload and its head before it.
+    assert!(at.is_some_and(|at: usize| at <= place && place - at < 5_000), "byte {place}: {text}");
+    assert!(text.contains("urls.log") && text.contains("checksum") && text.contains("-d"), "{text}");
+}
+
+#[test]
+fn row_40_files_of_other_versions_are_refused_with_their_number_and_stay_as_they_are() {
+    for version in [0_u8, 1, 3, 200] {
+        let (run, bytes) = written();
+        let mut other = bytes;
+        other[8] = version;
+        let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&other[..16], 0).to_le_bytes();
+        other[16..24].copy_from_slice(&sum);
+        let file = run.path().join("state/urls.log");
+        fs::write(&file, &other).expect("written");
+        let text = read(run.path()).expect_err("another version").to_string();
+        let told = format!("has version {version}; this crawldeck reads version 2: use the crawldeck that wrote it");
+        assert!(text.contains("urls.log") && text.contains(&told) && text.contains("-d"), "{text}");
+        assert!(fs::read(&file).expect("readable") == other, "it is for the one that wrote it");
+    }
 }
 
 /// A disk that renames nothing: the states cannot be written anew.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::discover::Hop;
 use super::dispatch::Flight;
 use super::gather::End;
-use super::{Engine, LOCAL_REST, Looks, SPENT};
+use super::{Engine, LOCAL_REST, LOCAL_TOLD, Looks, SPENT};
 use crate::control::backoff::{self, NoJitter};
 use crate::control::{
     Answer, Class, HostId, Lane, Mono, Origin, Outcome, REFUSING, RequestKind, Value, Verdict, What, Who,
@@ -155,14 +155,20 @@ impl Engine {
 
     /// Our own trouble is never the host's fault: everybody rests for a moment, and it is said.
     fn rest(&mut self, now: Mono, reply: &Reply) {
-        let resting = self.local_rest > now;
+        let lasts = self.resting_because(now).is_some();
         self.local_rest = now.after(LOCAL_REST);
-        if resting {
-            return;
+        let why = reply.error.clone().unwrap_or_else(|| Clean::new("local trouble"));
+        if !lasts {
+            tracing::warn!(%why, "local trouble: granting rests");
+            let told = format!("granting rests: {why}");
+            self.event(Who::System, None, What::System, Value::None, Value::None, &told, None);
         }
-        let why = reply.error.as_ref().map_or("local trouble", Clean::as_str).to_owned();
-        tracing::warn!(%why, "local trouble: granting rests");
-        self.event(Who::System, None, What::System, Value::None, Value::None, &format!("granting rests: {why}"), None);
+        self.rests_because = Some(why);
+    }
+
+    /// Our own trouble, until none has come for a while: a rest is over soon, and what caused it may not be.
+    pub(super) fn resting_because(&self, now: Mono) -> Option<Clean> {
+        self.rests_because.clone().filter(|_| now < self.local_rest.after(LOCAL_TOLD))
     }
 
     /// Takes a redirect up, or turns the verdict into `redirect_not_followed`.

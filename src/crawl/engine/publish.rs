@@ -111,7 +111,17 @@ impl Engine {
             }
             None => self.event(Who::System, None, What::Start, Value::None, version, &why, None),
         }
+        if let Some(why) = self.warning.take() {
+            tracing::warn!(%why, "in doubt");
+            self.event(Who::System, None, What::System, Value::None, Value::None, why.as_str(), None);
+        }
         self.journal.flush();
+    }
+
+    /// Tells the operator this when the crawl begins: in the journal, and on the screen.
+    pub fn warning(mut self, why: Option<Clean>) -> Self {
+        self.warning = why;
+        self
     }
 
     pub(super) fn journal_stop(&mut self, now: Mono) {
@@ -261,6 +271,7 @@ impl Engine {
             classes: self.throughput.classes(now),
             halted: self.controller.is_halted(),
             stopped_because: self.stopped_because.clone(),
+            resting_because: self.resting_because(now),
             config_trouble: self.config_trouble.clone(),
             eta_bulk: outlook.bulk.filter(|_| tells_eta),
             eta_tail: outlook.tail.zip(outlook.slowest).filter(|_| tells_eta),

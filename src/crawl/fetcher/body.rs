@@ -41,10 +41,16 @@ pub(super) struct BodyRules {
 }
 
 impl BodyRules {
+    /// Received bytes at most, whatever they decode to.
+    fn most_received(&self, kind: RequestKind) -> u64 {
+        if kind == RequestKind::Robots { self.max_body.max(ROBOTS_MAX) } else { self.max_body }
+    }
+
     /// The caps for a kind of request.
     fn limits(&self, kind: RequestKind) -> Limits {
         match kind {
-            RequestKind::Robots => Limits { cap: ROBOTS_MAX.min(self.max_body), at_cap: AtCap::Cut, keep: true },
+            // Not cut by `max_body`: rules that are not read forbid nothing, and 500 KiB have to be (RFC 9309 2.5).
+            RequestKind::Robots => Limits { cap: ROBOTS_MAX, at_cap: AtCap::Cut, keep: true },
             RequestKind::Sitemap => Limits { cap: SITEMAP_MAX.min(self.max_body), at_cap: AtCap::Fail, keep: true },
             RequestKind::Page | RequestKind::Redirect | RequestKind::Feed => {
                 Limits { cap: self.max_body, at_cap: AtCap::Fail, keep: false }
@@ -117,7 +123,7 @@ pub(super) async fn read(
         decoding.search(Some(search));
         rules
     });
-    let stop = pump(&mut response, &mut decoding, &mut end, rules, tee).await;
+    let stop = pump(&mut response, &mut decoding, &mut end, rules, rules.most_received(kind), tee).await;
     if let Err(early) = &stop {
         end.truncated = match early {
             // The end of the connection may have come too early.
@@ -173,6 +179,7 @@ async fn pump(
     decoding: &mut Decoding,
     end: &mut BodyEnd,
     rules: &BodyRules,
+    most: u64,
     mut tee: Option<&mut Tee>,
 ) -> Result<(), Early> {
     let mut clocks = Clocks::default();
@@ -201,29 +208,30 @@ async fn pump(
                 return Err(Early::Decode(stop));
             }
         };
-        end.received = end.received.saturating_add(chunk.len() as u64);
         clocks.in_window += chunk.len() as u128;
-        if let Some(tee) = &mut tee {
-            tee.push(&chunk).await.map_err(|error| Early::Wire(unspooled(&error)))?;
-        }
         let mut turn = decoding.decoded();
+        // Slice by slice, so that what is counted, kept and decoded ends within a slice of the cap, however much of a
+        // body the client hands over at once.
         for slice in chunk.chunks(SLICE) {
-            if broken.is_some() {
-                break;
+            end.received = end.received.saturating_add(slice.len() as u64);
+            if let Some(tee) = &mut tee {
+                tee.push(slice).await.map_err(|error| Early::Wire(unspooled(&error)))?;
             }
-            match decoding.push(slice) {
-                Err(stop @ Stop::Broken(_)) if tee.is_some() => broken = Some(stop),
-                pushed => pushed.map_err(Early::Decode)?,
+            if broken.is_none() {
+                match decoding.push(slice) {
+                    Err(stop @ Stop::Broken(_)) if tee.is_some() => broken = Some(stop),
+                    pushed => pushed.map_err(Early::Decode)?,
+                }
             }
             if decoding.decoded().saturating_sub(turn) > TURN {
                 turn = decoding.decoded();
                 tokio::task::yield_now().await;
             }
-        }
-        // Data that decodes to nothing (empty members, garbage) must end as well.
-        if end.received > rules.max_body {
-            end.truncated = Some(Truncated::Length);
-            return Err(Early::Decode(broken.unwrap_or(Stop::TooLarge(rules.max_body))));
+            // Data that decodes to nothing (empty members, garbage) must end as well.
+            if end.received > most {
+                end.truncated = Some(Truncated::Length);
+                return Err(Early::Decode(broken.unwrap_or(Stop::TooLarge(most))));
+            }
         }
     }
     match broken {

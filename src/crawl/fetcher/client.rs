@@ -24,10 +24,15 @@ pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// What HTTP/2 may send before the library itself gives up: above our own limit, so that a response
 /// between the two is judged (and named) by us.
 const H2_HEADER_LIST_MAX: u32 = 4 * 64 * 1024;
+/// What a server may send of a body over HTTP/2 before we have read it: it is held in memory, and it is what comes beyond
+/// a cap before the stream is reset. Of HTTP/1 the library takes two reads of half a MiB ahead at most; that cannot be set.
+const H2_STREAM_WINDOW: u32 = 256 * 1024;
+/// The same of all streams of a connection.
+const H2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// How long an idle connection is kept. Short: with thousands of hosts each costs a descriptor.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Builds the client. `idle_per_host` connections to one host are kept open at most.
+/// Builds the client. `idle_per_host` connections to one host are kept open at most; with 0 each request has its own.
 pub(super) fn build(
     network: &NetworkConfig,
     idle_per_host: usize,
@@ -43,12 +48,14 @@ pub(super) fn build(
         .dns_resolver(Shared(resolver))
         .connect_timeout(network.connect_timeout)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-        .pool_max_idle_per_host(idle_per_host.max(1))
+        .pool_max_idle_per_host(idle_per_host)
         .tcp_nodelay(true)
         .http1_allow_obsolete_multiline_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
         .http1_ignore_invalid_headers_in_responses(true)
         .http2_adaptive_window(false)
+        .http2_initial_stream_window_size(H2_STREAM_WINDOW)
+        .http2_initial_connection_window_size(H2_CONNECTION_WINDOW)
         .http2_max_header_list_size(H2_HEADER_LIST_MAX);
     if let Some(url) = &network.proxy {
         // The error would print the URL, and that may hold a password.

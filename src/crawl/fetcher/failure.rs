@@ -89,10 +89,14 @@ impl<'a> Causes<'a> {
         causes
     }
 
-    /// Whether the cause is our own machine: no descriptors, no ports, no memory.
+    /// Whether the cause is our own machine. No route to a network is not: a host may have addresses of a family only
+    /// that this machine does not speak, and a firewall of our own may forbid one target (EPERM).
     fn is_local(&self) -> bool {
         let code = self.io.and_then(io::Error::raw_os_error).map(Errno::from_raw_os_error);
-        matches!(code, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL))
+        let descriptors = matches!(code, Some(Errno::MFILE | Errno::NFILE));
+        let memory_or_threads = matches!(code, Some(Errno::NOBUFS | Errno::NOMEM | Errno::AGAIN));
+        let ports = matches!(code, Some(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE));
+        descriptors || memory_or_threads || ports || code == Some(Errno::NETDOWN)
     }
 }
 
@@ -113,7 +117,9 @@ pub(super) fn before_head(error: &reqwest::Error, is_reused: impl FnOnce(Ends) -
         Some(refused @ ResolveError::Refused(_)) => {
             return Failure::unsent(Outcome::AddressRefused, refused.to_string());
         }
-        Some(saturated @ ResolveError::Saturated) => return Failure::unsent(Outcome::Local, saturated.to_string()),
+        Some(ours @ (ResolveError::Saturated | ResolveError::Unasked)) => {
+            return Failure::unsent(Outcome::Local, ours.to_string());
+        }
         Some(error @ ResolveError::Failed(_)) => {
             let outcome = if causes.is_local() { Outcome::Local } else { Outcome::Dns };
             return Failure::new(outcome, error.to_string());
@@ -211,19 +217,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_trouble_is_told_from_the_servers() {
+    fn row_31_our_own_trouble_is_told_from_the_servers() {
         for (code, local) in [
             (Errno::MFILE, true),
             (Errno::NFILE, true),
             (Errno::NOBUFS, true),
+            (Errno::NOMEM, true),
+            (Errno::AGAIN, true),
             (Errno::ADDRNOTAVAIL, true),
+            (Errno::ADDRINUSE, true),
+            (Errno::NETDOWN, true),
             (Errno::CONNREFUSED, false),
             (Errno::HOSTUNREACH, false),
+            (Errno::NETUNREACH, false),
+            (Errno::TIMEDOUT, false),
+            (Errno::PERM, false),
+            (Errno::PIPE, false),
             (Errno::CONNRESET, false),
         ] {
             let error = io::Error::from(code);
             let wrapped = io::Error::other(error);
             assert_eq!(Causes::of(&wrapped).is_local(), local, "{code}");
+            // A look-up that the system could not begin, too.
+            let lookup = ResolveError::Failed(io::Error::from(code));
+            assert_eq!(Causes::of(&lookup).is_local(), local, "{code}");
         }
     }
 }

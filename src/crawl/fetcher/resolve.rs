@@ -68,6 +68,9 @@ pub enum ResolveError {
     /// All slots are taken by look-ups that hang: our own trouble.
     #[error("the name was not looked up: {LOOKUPS_MAX} look-ups are waiting for the system's resolver")]
     Saturated,
+    /// The system gave no thread for the look-up: our own trouble, too.
+    #[error("the name was not looked up: the system gives no thread for it")]
+    Unasked,
 }
 
 /// What a refused address is told with: the setting that lets it through.
@@ -147,7 +150,7 @@ impl GuardedResolver {
                     Ok(found)
                 }
                 Ok(Err(error)) => Err(ResolveError::Failed(error)),
-                Err(_) => Err(ResolveError::Saturated),
+                Err(_) => Err(ResolveError::Unasked),
             }
         };
         match tokio::time::timeout(self.deadline, ask).await {
@@ -213,6 +216,15 @@ mod tests {
         }
     }
 
+    /// What the runtime does when the system gives it no thread.
+    struct Threadless;
+
+    impl Lookup for Threadless {
+        fn lookup(&self, _name: &str) -> LookupFuture {
+            Box::pin(async { panic!("OS can't spawn worker thread") })
+        }
+    }
+
     fn resolver(lookup: Arc<dyn Lookup>, guard: Guard) -> GuardedResolver {
         let fixed = BTreeMap::from([(
             String::from("Fixed.Example."),
@@ -257,6 +269,14 @@ mod tests {
         let script = Script::new(&[&["10.0.0.1"]]);
         let found = resolver(script, Guard::PublicOnly).addresses("proxy.internal").await.expect("exempt");
         assert_eq!(found.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn row_31_no_thread_for_a_lookup_is_our_own_trouble_and_takes_no_slot() {
+        let resolver = resolver(Arc::new(Threadless), Guard::All);
+        for _ in 0..=LOOKUPS_MAX {
+            assert!(matches!(resolver.addresses("one.example").await, Err(ResolveError::Unasked)));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -57,6 +57,22 @@ fn case_56_calendars_and_paths_that_grow_are_bounded() {
     assert_eq!(walk(&mut Traps::default(), 200, turns).0, 1 + REPEATS_MAX as u32 + GROWTH_BUDGET);
 }
 
+/// A page that escapes its own address once more in each link, as `&amp;` becomes `&amp%3B`, then `&amp%253B`.
+#[test]
+fn case_56_addresses_that_are_escaped_again_and_again_are_bounded() {
+    let most = 1 + u32::from(RUN_FREE) + RUN_BUDGET;
+    for (name, page) in [
+        ("in the query", (|n| format!("http://h/x?a=1&amp%{}3Bb=2", "25".repeat(n as usize))) as fn(u32) -> String),
+        ("in the path", |n| format!("http://h/x/amp%{}3Bb/", "25".repeat(n as usize))),
+        ("more and more of it", |n| format!("http://h/x?a=1{}", "&amp%253Bb=2".repeat(n as usize))),
+    ] {
+        let (entered, suspicion) = walk(&mut Traps::default(), 3_000, page);
+        assert!(entered <= most, "{name}: {entered} entered");
+        let pattern = regex::Regex::new(&suspicion.expect("it is told").pattern).expect("a regular expression");
+        assert!(pattern.is_match(&page(2_000)) && !pattern.is_match("http://h/about"), "{name}");
+    }
+}
+
 #[test]
 fn sessions_are_bounded_and_every_page_is_had_once() {
     for (session, budget) in [

@@ -9,7 +9,7 @@ use crate::tui::keymap::Action;
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
 use crate::tui::widget::bars;
-use crate::watch::Phase;
+use crate::watch::{Phase, Totals};
 
 /// Columns from which the header has three dense lines instead of five.
 const WIDE: u16 = 140;
@@ -50,8 +50,12 @@ pub(super) fn trouble(scene: &Scene<'_>) -> Option<String> {
     if let Some(silence) = model.silent_for(scene.now) {
         return Some(format!("engine silent for {} s", silence.as_secs()));
     }
-    let reason = model.totals.stopped_because.as_ref()?;
-    Some(format!("nothing is sent: {reason}"))
+    let Totals { stopped_because, resting_because, .. } = &model.totals;
+    match (stopped_because, resting_because) {
+        (Some(reason), _) => Some(format!("nothing is sent: {reason}")),
+        (None, Some(reason)) => Some(format!("sending rests now and then: {reason}")),
+        (None, None) => None,
+    }
 }
 
 /// That the view stands still, and which key lets it go on.

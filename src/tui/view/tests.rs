@@ -291,6 +291,10 @@ fn the_first_line_tells_of_trouble() {
         snapshot.totals.stopped_because = Some(Clean::new("no space left on the disk"));
         let words = text(&of_snapshot(snapshot, size), size);
         assert!(words.contains("nothing is sent: no space left"), "{words}");
+        let mut snapshot = sample::snapshot();
+        snapshot.totals.resting_because = Some(Clean::new("no free port"));
+        let words = text(&of_snapshot(snapshot, size), size);
+        assert!(words.contains("rests now and then: no free port") || size.0 < 50, "{words}");
         let model = model(size);
         let (keymap, theme) = (keymap(), theme("default", Glyphs::Unicode));
         let scene = Scene { model: &model, keymap: &keymap, theme: &theme, now: Mono::from_secs_f64(9.5) };

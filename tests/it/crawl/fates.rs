@@ -263,25 +263,3 @@ async fn row_05_the_wire_log_of_redirects_is_the_planned_list() {
     assert_eq!(pages_asked(&other), ["/p/1"]);
     assert!(!ended.written.contains("secret"));
 }
-
-#[tokio::test]
-async fn row_01_a_host_that_drips_costs_the_others_nothing() {
-    use crate::support::raw_server::{RawServer, Step, write};
-    let drip = |start: &str, again: &str| {
-        vec![Step::Request, write(start), Step::Forever(again.as_bytes().to_vec(), Duration::from_millis(10))]
-    };
-    let head = "HTTP/1.1 200 OK\r\n";
-    let slow = RawServer::start(vec![drip(head, "X-More: 1\r\n"), drip("", "HTTP/1.1 103 Early Hints\r\n\r\n")]).await;
-    let server = steady();
-    let mut crawl = Crawl::new();
-    crawl.config.crawl.respect_robots = false;
-    crawl.config.crawl.retries = 1;
-    crawl.config.network.head_timeout = Duration::from_secs(2);
-    crawl.host_at("slow.test", slow.url("/").socket_addrs(|| None).expect("an address")[0]);
-    crawl.host("host.test", &server);
-    crawl.pages("slow.test", 2);
-    crawl.pages("host.test", 30);
-    let ended = crawl.run().await;
-    assert_eq!(ended.fates(), (30, 2, 0, 0));
-    assert_eq!(ended.count(Outcome::Timeout), 2);
-}

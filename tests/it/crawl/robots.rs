@@ -144,6 +144,33 @@ async fn case_40_robots_403_allows_and_is_said() {
     assert!(notes.iter().any(|note| note.contains("robots.txt answers 403")), "{notes:?}");
 }
 
+/// Bucket key, robots.txt and Host of an address in brackets; what is no address is named and nothing else.
+#[tokio::test]
+async fn case_55_an_ipv6_literal_is_crawled_with_its_robots_txt() {
+    use crate::support::raw_server::{RawServer, answer, response};
+    let rules = answer(response("200 OK", "", "User-agent: *\nDisallow: /no\n"));
+    let server =
+        RawServer::start_at("[::1]:0", None, vec![[rules, answer(response("200 OK", "", "page"))].concat()]).await;
+    let port = server.address.port();
+    let mut crawl = Crawl::new();
+    crawl.config.settings.policies[0].connections = 1;
+    for path in ["yes", "no"] {
+        crawl.url(format!("http://[::1]:{port}/{path}"));
+    }
+    for bad in ["http://[fe80::1%25eth0]/", "http://h:99999/"] {
+        crawl.url(bad);
+    }
+    let ended = crawl.run().await;
+    assert_eq!((ended.fates(), ended.end.totals.bad_lines), ((1, 0, 1, 0), 2));
+    let sent = server.requests();
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    for (head, path) in sent.iter().zip(["/robots.txt", "/yes"]) {
+        assert!(head.starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{head}");
+        assert!(head.to_ascii_lowercase().contains(&format!("\r\nhost: [::1]:{port}\r\n")), "{head}");
+    }
+    assert!(ended.rows.iter().all(|row| row.host.as_str() == format!("[::1]:{port}")), "{:?}", ended.rows);
+}
+
 #[tokio::test]
 async fn case_41_a_thousand_urls_ask_for_robots_once() {
     let server = by_turn(|path, _| match path {

@@ -1,11 +1,13 @@
 //! Connections: what breaks them, what a break is called, and that the next request works.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crawldeck::config::NetworkConfig;
 use crawldeck::control::Outcome;
+use crawldeck::crawl::fetcher::FetcherOptions;
 
-use super::kit::{assert_failed, assert_status, fetcher, get, network, resolve, trusted};
+use super::kit::{assert_failed, assert_status, fetcher, fetcher_with, get, network, resolve_at, trusted};
 use crate::support::raw_server::{Identity, RawServer, Step, answer, frame, response, write};
 
 /// HTTP/2 frame types and flags.
@@ -22,10 +24,15 @@ const STATUS_200: u8 = 0x88;
 
 /// A network in which `tls.test` is trusted and leads to the server.
 pub(crate) fn trusting(identity: &Identity, server: &RawServer) -> (tempfile::TempDir, NetworkConfig) {
+    trusting_at(identity, server.address)
+}
+
+/// The same for any server.
+pub(crate) fn trusting_at(identity: &Identity, server: SocketAddr) -> (tempfile::TempDir, NetworkConfig) {
     let (folder, roots) = trusted(&identity.pem);
     let mut network = network();
     network.extra_roots.push(roots);
-    resolve(&mut network, "tls.test", server);
+    resolve_at(&mut network, "tls.test", server);
     (folder, network)
 }
 
@@ -96,6 +103,20 @@ async fn https_works_with_an_extra_root() {
     let reply = get(&fetcher(&network), "https://tls.test/").await;
     assert_status(&reply, 200);
     assert_eq!(reply.received, 4);
+}
+
+#[tokio::test]
+async fn case_78_no_connection_is_kept_where_descriptors_are_few() {
+    for (idle_per_host, connections) in [(4, 1), (0, 3)] {
+        let page = || answer(response("200 OK", "", "page"));
+        let server = RawServer::start(vec![[page(), page(), page()].concat()]).await;
+        let options = FetcherOptions { idle_per_host, ..FetcherOptions::default() };
+        let fetcher = fetcher_with(&network(), options);
+        for _ in 0..3 {
+            assert_status(&get(&fetcher, server.url("/").as_str()).await, 200);
+        }
+        assert_eq!(server.connections(), connections, "{idle_per_host} may be kept");
+    }
 }
 
 #[tokio::test]
@@ -235,6 +256,35 @@ async fn case_75_an_endless_h2_body_is_reset_and_the_connection_lives_on() {
     assert_failed(&get(&fetcher, "https://tls.test/").await, Outcome::TooLarge);
     assert_status(&get(&fetcher, "https://tls.test/").await, 200);
     assert_eq!(server.requests(), ["h2 stream 1", "h2 reset 1", "h2 stream 3"]);
+}
+
+/// A few bytes that stand for many headers, and a header block without end.
+#[tokio::test]
+async fn row_04_an_hpack_bomb_and_a_flood_of_continuations_end_the_connection() {
+    let identity = Identity::new("tls.test");
+    // One long header that is remembered, then references to it of a byte each: 40 MB if it were unpacked.
+    let mut bomb = vec![STATUS_200, 0x40, 1, b'x', 0x7f];
+    let mut rest = 4_000 - 0x7f;
+    while rest >= 0x80 {
+        bomb.push((rest % 0x80) as u8 | 0x80);
+        rest /= 0x80;
+    }
+    bomb.push(rest as u8);
+    bomb.extend([b'y'; 4_000]);
+    bomb.extend([0xbe; 10_000]);
+    let whole = frame(HEADERS, END_STREAM | END_HEADERS, 1, &bomb);
+    let first = frame(HEADERS, END_STREAM, 1, &[STATUS_200]);
+    let more = frame(CONTINUATION, 0, 1, &literal("x-more", 1_000));
+    for script in [
+        vec![Step::H2Requests(1), Step::Write(whole), Step::Pause(Duration::from_secs(60))],
+        vec![Step::H2Requests(1), Step::Write(first), Step::Forever(more, Duration::ZERO)],
+    ] {
+        let server = h2_server(&identity, vec![script]).await;
+        let (_folder, network) = trusting(&identity, &server);
+        assert_failed(&get(&fetcher(&network), "https://tls.test/").await, Outcome::LimitExceeded);
+        // Nor is it tried a second time.
+        assert_eq!((server.connections(), server.requests().len()), (1, 1));
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Fetchers for tests, and small things that make them short.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +35,12 @@ pub(crate) fn network() -> NetworkConfig {
 
 /// Lets `name` lead to a server.
 pub(crate) fn resolve(network: &mut NetworkConfig, name: &str, server: &RawServer) {
-    let target = Resolved { ip: server.address.ip(), port: Some(server.address.port()) };
-    network.resolve.insert(name.to_owned(), target);
+    resolve_at(network, name, server.address);
+}
+
+/// Lets `name` lead to an address.
+pub(crate) fn resolve_at(network: &mut NetworkConfig, name: &str, server: SocketAddr) {
+    network.resolve.insert(name.to_owned(), Resolved { ip: server.ip(), port: Some(server.port()) });
 }
 
 /// A rule that binds one header to a host.

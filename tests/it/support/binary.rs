@@ -1,7 +1,9 @@
 //! The real binary as a child process, and a small world for it: a folder, a configuration, a server.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -143,6 +145,26 @@ impl Scene {
     /// The text of a file in the run folder; empty if there is none.
     pub(crate) fn file(&self, name: &str) -> String {
         fs::read(self.dir().join(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Every file and folder in the run folder with its size, its number, and when it was last changed: what no look
+    /// may change.
+    pub(crate) fn marks(&self) -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
+        let mut marks = BTreeMap::new();
+        let mut left = vec![self.dir()];
+        while let Some(path) = left.pop() {
+            let about = fs::symlink_metadata(&path).expect("there");
+            if about.is_dir() {
+                left.extend(fs::read_dir(&path).expect("readable").map(|entry| entry.expect("readable").path()));
+            }
+            // Changes of the content, and those of the file itself.
+            let changed = (
+                about.mtime_nsec() + about.mtime() * 1_000_000_000,
+                about.ctime_nsec() + about.ctime() * 1_000_000_000,
+            );
+            marks.insert(path, (about.size(), about.ino(), changed.0, changed.1));
+        }
+        marks
     }
 
     /// Every file in the run folder with its bytes.

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub(crate) enum Step {
     Pause(Duration),
     /// Writes the bytes again and again, with this pause between, until the client is gone.
     Forever(Vec<u8>, Duration),
+    /// The same, until this is set; then it goes on.
+    Until(Vec<u8>, Duration, Arc<AtomicBool>),
     /// Closes with a reset instead of a FIN.
     Reset,
 }
@@ -191,6 +193,12 @@ where
                     if !pause.is_zero() {
                         tokio::time::sleep(*pause).await;
                     }
+                }
+            }
+            Step::Until(bytes, pause, is_over) => {
+                while !is_over.load(Ordering::SeqCst) {
+                    put(stream, bytes, seen).await?;
+                    tokio::time::sleep(*pause).await;
                 }
             }
             Step::Reset => return Ok(()),

@@ -159,6 +159,31 @@ fn case_41_max_age_shortens_within_bounds() {
 }
 
 #[test]
+fn case_41_over_a_restart_a_copy_keeps_its_age() {
+    let mut before = robots();
+    fetch(&mut before, Mono::ZERO, "a.example", &reply(200, PRIVATE));
+    fetch(&mut before, Mono::ZERO, "ill.example", &failed(Outcome::Timeout));
+    let page = url("http://a.example/private/1");
+    // A restart every three hours does not make it younger.
+    for hours in (3..24).step_by(3) {
+        let now = at(hours * HOUR);
+        let mut after = robots();
+        for authority in ["http://a.example/", "http://ill.example/"] {
+            let saved = serde_json::to_vec(&before.saved(&of(authority)).expect("known")).expect("JSON");
+            assert!(after.restore(now, authority, &saved));
+        }
+        assert!(matches!(after.decide(now, &page), Decision::Deny { .. }), "after {hours} hours");
+        before = after;
+    }
+    let second = Duration::from_secs(1);
+    assert!(matches!(before.decide(at(24 * HOUR - second), &page), Decision::Deny { .. }));
+    assert!(matches!(before.decide(at(24 * HOUR + second), &page), Decision::Fetch(_)), "a day old, whoever began it");
+    // What was unreachable is so, with its failures counted on.
+    let again = fetch(&mut before, at(24 * HOUR), "ill.example", &failed(Outcome::Timeout));
+    assert_eq!(again.unreachable.map(|it| it.tries), Some(2));
+}
+
+#[test]
 fn case_42_one_hosts_failure_is_one_hosts_state() {
     let mut robots = robots();
     fetch(&mut robots, Mono::ZERO, "bad.example", &failed(Outcome::Tls));
