@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::measure::Taken;
-use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS, WANDER_SECS};
+use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS, Signal, WANDER_SECS};
 use crate::control::Mono;
 
 /// Answers on which an estimate has to rest so that a failed probe cannot lower it.
@@ -25,7 +25,7 @@ pub(super) struct Episode {
     /// Rate at which it was met.
     hit: f64,
     /// Tokens used beyond the estimate by then.
-    surplus: f64,
+    surplus: f32,
     pause: f64,
     first_pause: f64,
     fails: u8,
@@ -104,7 +104,7 @@ impl Arc {
                     since: observation.sent,
                     began: self.since,
                     hit,
-                    surplus: self.measure.level(),
+                    surplus: self.measure.level() as f32,
                     pause,
                     first_pause: pause,
                     fails: 0,
@@ -158,7 +158,7 @@ impl Arc {
             self.learn(now, observation.sent, &episode, &taken);
             return;
         }
-        if observation.sent >= self.since && self.episode.is_none() {
+        if observation.sent >= self.since && self.episode.is_none() && observation.signal == Signal::Success {
             let answered = self.measure.on_answered();
             let elapsed = now.secs_since(self.since);
             if self.phase == Phase::Slow && answered >= SLOW_ANSWERS && elapsed >= SLOW_SECS {
@@ -285,7 +285,7 @@ impl Arc {
         if !taken.good() {
             return Some((before * hit).sqrt().max(1.05 * before));
         }
-        let surplus = episode.surplus;
+        let surplus = f64::from(episode.surplus);
         // What the server's bucket can have held when the probe passed the limit: what came in while we waited before
         // the mark and what was saved since (both uncertain as the estimate is), as far as it has room for that.
         let held = self.head + self.saved;
