@@ -225,7 +225,12 @@ impl Arc {
             match episode.phase {
                 // The check of a learned start met the limit about where it was: what its bucket held in the beginning is
                 // too uncertain to measure by, so that the next one does.
-                Phase::Probe if checks && hit < CONFIRMED * before => self.settle(now, before, self.samples),
+                Phase::Probe if checks && hit < CONFIRMED * before => {
+                    let remembered = (before / self.start_share()).min(hit).max(before);
+                    self.settle(now, remembered, self.samples);
+                    // It is what it was: what comes next is compared with that.
+                    self.moved_from = self.limit;
+                }
                 Phase::Probe | Phase::Ceiling => climb_from = self.learn_probe(now, episode, estimate, taken),
                 Phase::Climb | Phase::Slow => climb_from = self.learn_climb(now, episode, estimate, taken),
                 Phase::Cruise | Phase::Recover if episode.creeping => {
