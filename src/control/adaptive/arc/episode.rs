@@ -12,6 +12,9 @@ pub(super) const ENOUGH: f64 = 30.0;
 /// A learned start is confirmed by a probe that was refused below so many times its rate.
 const CONFIRMED: f64 = 2.0;
 
+/// An estimate that moved by so much, as a share, has jumped: that says nothing of how fast it moves.
+const JUMP: f64 = 0.4;
+
 /// Tokens in a server's bucket up to which it counts as small: what is left over there is lost unseen.
 const SMALL: f64 = 3.0;
 
@@ -252,8 +255,11 @@ impl Arc {
         if good && !checks {
             let last = f64::from(self.basis.0) / f64::from(self.basis.1).max(1e-3);
             self.basis = (taken.accepted as f32, taken.elapsed as f32);
-            let drift = (self.limit / before - 1.0).abs() / taken.elapsed.max(1.0);
-            self.drift += 0.3 * (drift - self.drift);
+            let moved = (self.limit / before - 1.0).abs();
+            if moved < JUMP {
+                let drift = (moved - 1.5 / taken.accepted.max(1.0)).max(0.0) / taken.elapsed.max(1.0);
+                self.drift += 0.3 * (drift - self.drift);
+            }
             if last > 0.0 {
                 let change = (taken.accepted / taken.elapsed / last).ln();
                 let beyond = (change.abs() - 2.0 / taken.accepted.max(1.0)).clamp(0.0, 0.4) as f32;
