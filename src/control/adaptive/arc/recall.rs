@@ -204,7 +204,9 @@ impl Arc {
 
     /// What is worth remembering.
     pub(super) fn remember(&self, now: Mono) -> Option<Measured> {
-        if !self.known || !self.valid || self.is_unchecked() || self.measure.is_fresh() {
+        // A ban is, before anything was measured.
+        let told = self.valid || self.banned > 0;
+        if !self.known || !told || self.is_unchecked() || self.measure.is_fresh() {
             return None;
         }
         Some(Measured {

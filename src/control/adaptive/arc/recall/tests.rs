@@ -174,6 +174,21 @@ fn what_is_remembered_does_not_shrink_from_run_to_run() {
 }
 
 #[test]
+fn a_ban_is_remembered_before_anything_is_measured() {
+    let mut driven = Driven::new();
+    for signal in [Signal::Success, Signal::Throttle, Signal::Throttle, Signal::Refused] {
+        assert_eq!(driven.arc.measured(driven.mono()), None);
+        driven.step(|_| signal);
+    }
+    let measured = driven.arc.measured(driven.mono()).expect("a ban is news");
+    assert!(!driven.arc.valid && measured.banned > 0 && measured.limit <= ORIGINAL.rate / 2.0, "{measured:?}");
+    let mut next = Arc::new(ORIGINAL);
+    let seed = Seed { measured, age: Duration::from_secs(60), of_the_hour: false };
+    assert!(next.seed(driven.mono(), &bounds(0), &seed));
+    assert!(next.target(driven.mono()).rate <= measured.limit && next.allowed() <= f64::from(measured.banned));
+}
+
+#[test]
 fn a_limit_that_is_expected_to_have_risen_is_asked_about_at_once_and_within_the_budget() {
     let (mut driven, mut server) = (Driven::new(), Server::new(2.0, 10.0));
     refused_in(&mut driven, &mut server, 7_200.0);
