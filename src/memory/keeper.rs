@@ -166,11 +166,101 @@ impl std::fmt::Debug for Keeper {
 mod tests {
     use super::*;
     use crate::control::backoff::NoJitter;
+    use crate::control::host::LaneQueue;
     use crate::control::prior::experience::Visited;
     use crate::control::prior::{Experience, Measured, Sample};
-    use crate::control::{ControllerKind, Policy, PolicyId, Settings};
+    use crate::control::{Answer, ControllerKind, Lane, Original, Policy, PolicyId, RequestKind, Settings, Verdict};
 
     const MONDAY: u64 = 4 * 86_400;
+
+    /// One host that bears 1/s, and whoever remembers it, in virtual time.
+    struct Course {
+        controller: Controller,
+        keeper: Keeper,
+        host: HostId,
+        now: Mono,
+        /// Tokens in the server's bucket, and as of when.
+        level: (f64, Mono),
+    }
+
+    impl Course {
+        fn new(keeper: Keeper) -> Self {
+            let original = Original { rate: 4.0, capacity: 4.0 };
+            let policy = Policy { kind: ControllerKind::Adaptive, original, ..Policy::default() };
+            let mut controller =
+                Controller::new(Settings { policies: vec![policy], ..Settings::default() }, Box::new(NoJitter));
+            let host = controller.add_host(PolicyId(0));
+            let now = Mono::from_secs_f64(1.0);
+            Self { controller, keeper, host, now, level: (4.0, now) }
+        }
+
+        fn answer(&mut self, sent: Mono, lane: Lane) {
+            let (level, at) = self.level;
+            let level = (level + sent.secs_since(at)).min(4.0);
+            let status = if level < 1.0 { 429 } else { 200 };
+            self.level = (if level < 1.0 { level } else { level - 1.0 }, sent);
+            let latency = Duration::from_millis(50);
+            let (host, kind, verdict) = (self.host, RequestKind::Page, Verdict::Status(status));
+            self.controller.answer(
+                sent.after(latency),
+                &Answer { host, lane, kind, sent, verdict, retry_after: None, latency, unprocessed: false },
+            );
+        }
+
+        /// Half a minute of the crawl, and a turn of whoever remembers.
+        fn go_on(&mut self) {
+            let end = self.now.after_secs(30.0);
+            while self.now < end {
+                let queue = LaneQueue { ready: 1_000, ..LaneQueue::EMPTY };
+                self.controller.set_queue(self.now, self.host, Lane(0), queue);
+                match self.controller.next(self.now) {
+                    Some(grant) => self.answer(self.now, grant.lane),
+                    None => self.now = self.controller.next_wake().max(self.now.after_secs(0.05)).min(end),
+                }
+            }
+            self.controller.take_decisions();
+            let at = (self.now, Moment(MONDAY).plus(self.now.as_secs_f64() as i64));
+            self.keeper.turn(&mut self.controller, at, |_| Clean::new("a.test"));
+        }
+
+        /// Until a forest is being trained; in which minute that began.
+        fn until_training(&mut self) -> f64 {
+            while self.keeper.training.is_none() {
+                self.go_on();
+                assert!(self.now < Mono::from_secs_f64(2_000.0 * 60.0), "nothing is trained: {:?}", self.keeper);
+            }
+            self.now.as_secs_f64() / 60.0
+        }
+
+        /// Until the thread that trains has ended.
+        async fn trained(&mut self) {
+            while self.keeper.training.as_ref().is_some_and(|training| !training.is_finished()) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_forest_is_trained_beside_the_crawl_and_again_with_what_came_since() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let memory = Memory::at(folder.path().join("memory"));
+        let keeper = Keeper::open(PriorKind::RandomForest, Some(memory), 7, Mono::ZERO);
+        let mut course = Course::new(keeper);
+        // A sample each ten minutes, and a hundred are needed. The turn that has them begins, and does not wait.
+        let first = course.until_training();
+        assert!((995.0..1_100.0).contains(&first), "after {first} min");
+        assert_eq!(course.keeper.advisor.models(), 0);
+        course.trained().await;
+        course.go_on();
+        assert_eq!(course.keeper.advisor.models(), 1);
+        // Six more, and it is trained anew. Meanwhile the old one is asked.
+        let second = course.until_training();
+        assert!((first + 55.0..first + 70.0).contains(&second), "after {first} and {second} min");
+        assert_eq!(course.keeper.advisor.models(), 1);
+        course.trained().await;
+        course.go_on();
+        assert!(course.keeper.training.is_none() && course.keeper.advisor.models() == 1, "{:?}", course.keeper);
+    }
 
     /// A host that bore 2/s by day and 6/s by night, and has told so for a week.
     fn experience() -> Experience {

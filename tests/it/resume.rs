@@ -3,7 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crawldeck::control::{Amount, Command, HoldReason, HostState, Lifetime, Outcome, OverrideSpec, RequestKind, What};
+use crawldeck::clock::{Clock as _, SystemClock};
+use crawldeck::control::prior::experience::Visited;
+use crawldeck::control::prior::{Experience, Measured, Moment};
+use crawldeck::control::{
+    Amount, Command, ControllerKind, HoldReason, HostState, Lifetime, Outcome, OverrideSpec, RequestKind, What,
+};
+use crawldeck::memory::Memory;
 use crawldeck::sim::{SimBody, SimRequest, SimResponse};
 use crawldeck::watch::Request;
 use hyper::HeaderMap;
@@ -152,6 +158,54 @@ async fn promise_05_and_wanted_14_holds_overrides_pauses_and_learned_rates_stand
     let ended = running.end().await;
     assert_eq!((asked_of("held.test"), asked_of("paused.test")), (held, paused), "nothing more went there");
     assert!(ended.fates().3 > 0);
+}
+
+/// What the run's own folder says of a host is newer than what the memory file says.
+#[tokio::test(flavor = "multi_thread")]
+async fn wanted_22_the_state_of_a_resumed_run_beats_the_memory_file() {
+    let server = LabServer::start(Box::new(|_: Duration, request: &SimRequest<'_>, _: &HeaderMap| {
+        if request.path == "/p/3" {
+            return SimResponse { status: 429, headers: vec![("retry-after", "3600".into())], ..page() };
+        }
+        page()
+    }));
+    let crawl = || {
+        let mut crawl = Crawl::new();
+        crawl.config.crawl.respect_robots = false;
+        crawl.rate(20.0, 2.0);
+        crawl.config.settings.policies[0].connections = 1;
+        crawl.config.settings.policies[0].kind = ControllerKind::Adaptive;
+        crawl.host("own.test", &server);
+        crawl.host("new.test", &server);
+        crawl.pages("own.test", 6);
+        crawl
+    };
+    let running = crawl().start();
+    let before = running.host_is("own.test", |view| view.hold.is_some()).await;
+    running.ask(Request::Stop).await;
+    let (_, folder) = running.end_keeping().await;
+    assert!(before.adaptive.rate > 2.0, "{:?}", before.adaptive);
+
+    let memory = Memory::at(folder.path().join("memory"));
+    let of = |host: &str| {
+        let measured = Measured { limit: 1.5, samples: 500.0, burst: 3.0, steady: 900.0, ..Measured::default() };
+        let at = Moment(u64::try_from(SystemClock::new().wall().0 / 1_000_000).expect("after 1970"));
+        (host.to_owned(), Experience { measured, at, ..Experience::default() }, Visited::default())
+    };
+    memory.merge(&[of("own.test"), of("new.test")]).expect("written");
+    let mut again = crawl();
+    again.pages("new.test", 2);
+    again.remember(memory);
+    again.resume_in(folder);
+    let running = again.start();
+    let new = running.host_is("new.test", |view| view.adaptive.rate < 20.0).await;
+    assert!((1.2..=1.5).contains(&new.adaptive.rate), "the memory is used: {:?}", new.adaptive);
+    let own = running.host_is("own.test", |view| view.hold.is_some()).await;
+    assert_eq!((own.adaptive, own.hold), (before.adaptive, before.hold));
+    running.ask(Request::Stop).await;
+    let ended = running.end().await;
+    let told = |host: &str| ended.whys(What::Rate, host).iter().any(|why| why.contains("remembered"));
+    assert!(told("new.test") && !told("own.test"), "{:?}", ended.whys(What::Rate, "own.test"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -137,7 +137,7 @@ pub struct Advisor {
 
 impl std::fmt::Debug for Advisor {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Advisor({}, {} hosts)", self.kind.as_str(), self.hosts.len())
+        write!(out, "Advisor({}, {} hosts, {} models)", self.kind.as_str(), self.hosts.len(), self.models())
     }
 }
 
@@ -156,6 +156,12 @@ impl Advisor {
     /// How many hosts it has learned of.
     pub fn len(&self) -> usize {
         self.hosts.len()
+    }
+
+    /// How many have a trained model.
+    pub fn models(&self) -> usize {
+        let model = |held: &Held| held.modelled.as_ref().is_some_and(|modelled| modelled.model.is_some());
+        self.hosts.values().filter(|held| model(held)).count()
     }
 
     /// Whether there are none.

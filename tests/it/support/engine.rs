@@ -24,6 +24,7 @@ use crawldeck::journal::reader::{EventRecord, RequestRecord, Word};
 use crawldeck::journal::run_folder::RunFolder;
 use crawldeck::journal::summary::{Summary, summarise};
 use crawldeck::journal::{EVENTS_FILE, Journal, JournalOptions, REQUESTS_FILE};
+use crawldeck::memory::{Keeper, Memory};
 use crawldeck::store::load::Loaded;
 use crawldeck::store::{Barrier, Store, StoreOptions};
 use crawldeck::watch::{ActAnswer, Change, REQUESTS_MAX, Request, Snapshot, Totals};
@@ -54,6 +55,7 @@ pub(crate) struct Crawl {
     looks: Looks,
     keep: Keep,
     archive_disk: Box<dyn Disk>,
+    memory: Option<Memory>,
 }
 
 /// A store of a crawl that begins, in the run folder `dir`.
@@ -87,6 +89,7 @@ impl Crawl {
             looks: Looks::Closely,
             keep: Keep::default(),
             archive_disk: Box::new(SystemDisk),
+            memory: None,
         };
         crawl.rate(1_000.0, 1_000.0);
         crawl
@@ -163,6 +166,11 @@ impl Crawl {
         self.store_disk = disk;
     }
 
+    /// What hosts bore in earlier runs is in `memory`.
+    pub(crate) fn remember(&mut self, memory: Memory) {
+        self.memory = Some(memory);
+    }
+
     /// Goes on in the folder of a crawl that ended.
     pub(crate) fn resume_in(&mut self, folder: tempfile::TempDir) {
         self.folder = Some(folder);
@@ -193,7 +201,7 @@ impl Crawl {
         let dir = self.folder.take().unwrap_or_else(|| tempfile::tempdir().expect("a folder"));
         let room = self.keep.any().then(|| Room::new(dir.path(), self.keep));
         let fetch = self.fetch.clone().unwrap_or_else(|| Arc::new(self.real_fetch(room.clone())));
-        let Self { config, urls, lists, disk, store_disk, looked_at, looks, archive_disk, .. } = self;
+        let Self { config, urls, lists, disk, store_disk, looked_at, looks, archive_disk, memory, .. } = self;
         // A child that another test is about to start may hold the lock for a moment.
         let folder = until("the folder is free", || RunFolder::open(dir.path()).ok());
         let clock = Arc::new(SystemClock::new());
@@ -227,6 +235,7 @@ impl Crawl {
         let (requests, requests_in) = mpsc::channel(REQUESTS_MAX);
         let (watcher, snapshots) = mpsc::channel(1);
         let (seen_in, seen) = watch::channel(Seen::default());
+        let (config_prior, clock_now) = (config.settings.prior, clock.now());
         let parts = EngineParts {
             config: Arc::new(config),
             fetch,
@@ -242,7 +251,12 @@ impl Crawl {
             frame: Duration::from_millis(20),
             seed: 1,
         };
-        let engine = tokio::spawn(Engine::new(parts).run());
+        let keeper = memory.map(|memory| Keeper::open(config_prior, Some(memory), 1, clock_now));
+        let mut engine = Engine::new(parts);
+        if let Some(keeper) = keeper {
+            engine = engine.remembering(keeper);
+        }
+        let engine = tokio::spawn(engine.run());
         let watching = match looked_at {
             true => tokio::spawn(look(snapshots, seen_in)),
             false => tokio::spawn(async move {

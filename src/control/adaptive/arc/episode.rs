@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::measure::Taken;
-use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS, WANDER_SECS};
+use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS, Signal, WANDER_SECS};
 use crate::control::Mono;
 
 /// Answers on which an estimate has to rest so that a failed probe cannot lower it.
@@ -11,6 +11,9 @@ pub(super) const ENOUGH: f64 = 30.0;
 
 /// A learned start is confirmed by a probe that was refused below so many times its rate.
 const CONFIRMED: f64 = 2.0;
+
+/// An estimate that moved by so much, as a share, has jumped: that says nothing of how fast it moves.
+const JUMP: f64 = 0.4;
 
 /// Tokens in a server's bucket up to which it counts as small: what is left over there is lost unseen.
 const SMALL: f64 = 3.0;
@@ -25,7 +28,7 @@ pub(super) struct Episode {
     /// Rate at which it was met.
     hit: f64,
     /// Tokens used beyond the estimate by then.
-    surplus: f64,
+    surplus: f32,
     pause: f64,
     first_pause: f64,
     fails: u8,
@@ -104,7 +107,7 @@ impl Arc {
                     since: observation.sent,
                     began: self.since,
                     hit,
-                    surplus: self.measure.level(),
+                    surplus: self.measure.level() as f32,
                     pause,
                     first_pause: pause,
                     fails: 0,
@@ -158,7 +161,7 @@ impl Arc {
             self.learn(now, observation.sent, &episode, &taken);
             return;
         }
-        if observation.sent >= self.since && self.episode.is_none() {
+        if observation.sent >= self.since && self.episode.is_none() && observation.signal == Signal::Success {
             let answered = self.measure.on_answered();
             let elapsed = now.secs_since(self.since);
             if self.phase == Phase::Slow && answered >= SLOW_ANSWERS && elapsed >= SLOW_SECS {
@@ -225,7 +228,12 @@ impl Arc {
             match episode.phase {
                 // The check of a learned start met the limit about where it was: what its bucket held in the beginning is
                 // too uncertain to measure by, so that the next one does.
-                Phase::Probe if checks && hit < CONFIRMED * before => self.settle(now, before, self.samples),
+                Phase::Probe if checks && hit < CONFIRMED * before => {
+                    let remembered = (before / self.start_share()).min(hit).max(before);
+                    self.settle(now, remembered, self.samples);
+                    // It is what it was: what comes next is compared with that.
+                    self.moved_from = self.limit;
+                }
                 Phase::Probe | Phase::Ceiling => climb_from = self.learn_probe(now, episode, estimate, taken),
                 Phase::Climb | Phase::Slow => climb_from = self.learn_climb(now, episode, estimate, taken),
                 Phase::Cruise | Phase::Recover if episode.creeping => {
@@ -247,8 +255,11 @@ impl Arc {
         if good && !checks {
             let last = f64::from(self.basis.0) / f64::from(self.basis.1).max(1e-3);
             self.basis = (taken.accepted as f32, taken.elapsed as f32);
-            let drift = (self.limit / before - 1.0).abs() / taken.elapsed.max(1.0);
-            self.drift += 0.3 * (drift - self.drift);
+            let moved = (self.limit / before - 1.0).abs();
+            if moved < JUMP {
+                let drift = (moved - 1.5 / taken.accepted.max(1.0)).max(0.0) / taken.elapsed.max(1.0);
+                self.drift += 0.3 * (drift - self.drift);
+            }
             if last > 0.0 {
                 let change = (taken.accepted / taken.elapsed / last).ln();
                 let beyond = (change.abs() - 2.0 / taken.accepted.max(1.0)).clamp(0.0, 0.4) as f32;
@@ -285,7 +296,7 @@ impl Arc {
         if !taken.good() {
             return Some((before * hit).sqrt().max(1.05 * before));
         }
-        let surplus = episode.surplus;
+        let surplus = f64::from(episode.surplus);
         // What the server's bucket can have held when the probe passed the limit: what came in while we waited before
         // the mark and what was saved since (both uncertain as the estimate is), as far as it has room for that.
         let held = self.head + self.saved;

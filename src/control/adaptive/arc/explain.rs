@@ -22,6 +22,8 @@ pub struct Why {
     pub refused: u32,
     /// How many the host may see; 0 = no budget.
     pub budget: u32,
+    /// The latest answers were errors: no higher until a success.
+    pub erring: bool,
 }
 
 /// What the controller is about, as it is told.
@@ -63,6 +65,7 @@ impl fmt::Display for Why {
             _ => write!(out, "a first guess after a refusal")?,
         }
         match (self.doing, self.probe_in) {
+            _ if self.erring => write!(out, "; errors only, so no higher until a success")?,
             (Doing::Probing, _) => write!(out, "; probing now")?,
             (Doing::Climbing, _) => write!(out, "; climbing to find the limit")?,
             (Doing::Recovering, _) => write!(out, "; recovering")?,
@@ -97,7 +100,16 @@ impl Arc {
         let left = self.cruise_secs(now) - now.secs_since(self.since);
         let probe_in = (self.phase == Phase::Cruise && self.known).then(|| left.max(0.0));
         let (answers, secs) = (f64::from(self.basis.0), f64::from(self.basis.1));
-        Why { rate: self.bounded(now), doing, answers, secs, probe_in, refused: self.refused, budget: self.budget }
+        Why {
+            rate: self.bounded(now),
+            doing,
+            answers,
+            secs,
+            probe_in,
+            refused: self.refused,
+            budget: self.budget,
+            erring: self.restraint.is_on(),
+        }
     }
 }
 
@@ -115,11 +127,16 @@ mod tests {
             probe_in: Some(240.0),
             refused: 3,
             budget: 8,
+            erring: false,
         };
         let said = why.to_string();
         assert_eq!(
             said,
             "2.00/s: measured, 405 answers in 202.5 s between two refusals; next probe in 4 min; refusals 3 of 8"
+        );
+        let erring = Why { erring: true, ..why };
+        assert!(
+            erring.to_string().ends_with("two refusals; errors only, so no higher until a success; refusals 3 of 8")
         );
         let why = Why { doing: Doing::Original, probe_in: None, refused: 0, budget: 0, rate: 10.0, ..why };
         assert_eq!(why.to_string(), "10.00/s: no limit met yet; refusals 0");

@@ -9,7 +9,7 @@ const GAP_INTERVALS: f64 = 2.0;
 /// … and so many seconds.
 const GAP_SECS: f64 = 0.25;
 /// Tokens that may have run over in the server's bucket while nothing was sent, before the count is spoiled.
-const SPOILED: f64 = 3.0;
+const SPOILED: f32 = 3.0;
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub(super) struct Measure {
     /// Seconds between sends, averaged over some eight.
     spacing: f64,
     /// Tokens not used in gaps since the mark.
-    unused: f64,
+    unused: f32,
 }
 
 impl Measure {
@@ -61,7 +61,7 @@ impl Measure {
             self.level = (self.level - limit * between).max(0.0);
             if !held && between > (GAP_INTERVALS * planned).max(planned + GAP_SECS) {
                 gap = between - planned;
-                self.unused += gap * limit;
+                self.unused += (gap * limit) as f32;
                 if self.unused > SPOILED {
                     self.whole = false;
                 }

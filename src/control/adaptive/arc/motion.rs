@@ -6,6 +6,10 @@ use crate::control::Mono;
 impl Arc {
     /// What time alone brings: the next phase.
     pub(super) fn advance(&mut self, now: Mono) {
+        if self.restraint.is_on() {
+            // Every step up needs a success.
+            return;
+        }
         let elapsed = now.secs_since(self.since);
         match self.phase {
             Phase::Cruise if self.known && (elapsed >= self.cruise_secs(now) || self.round_mark(now)) => {

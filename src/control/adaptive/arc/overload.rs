@@ -101,13 +101,15 @@ pub(super) struct Errors {
     clean: u8,
     silent_at: Mono,
     silent: u8,
+    /// 5xx that no success has made good.
+    #[serde(default)]
+    pub(super) eased: u8,
 }
 
 impl Arc {
     /// An answer that is no refusal: its time and its status may tell of trouble.
     pub(super) fn on_served(&mut self, now: Mono, observation: &Observation) {
-        let failed = observation.signal == Signal::ServerError;
-        self.on_error(now, failed);
+        self.on_error(now, observation.signal);
         // Errors and pages that are not there come faster than what is asked for.
         if observation.signal != Signal::Success || !observation.latency.is_finite() || observation.latency < 0.0 {
             return;
@@ -124,13 +126,18 @@ impl Arc {
         self.enter(now, Phase::Cruise);
     }
 
-    fn on_error(&mut self, now: Mono, failed: bool) {
+    fn on_error(&mut self, now: Mono, signal: Signal) {
+        let failed = signal == Signal::ServerError;
         let now_rate = if self.known { self.limit } else { self.bounded(now) };
         let errors = &mut self.errors;
         errors.last = ((errors.last << 1) | u64::from(failed)) & ((1 << 40) - 1);
         errors.seen = (errors.seen + 1).min(40);
         let share = f64::from(errors.last.count_ones()) / 40.0;
-        errors.clean = if failed { 0 } else { errors.clean.saturating_add(1) };
+        errors.clean = match signal {
+            Signal::Success => errors.clean.saturating_add(1),
+            _ if failed => 0,
+            _ => errors.clean,
+        };
         let surge = errors.seen >= 40 && share >= 0.35 && share >= 3.0 * f64::from(errors.usual);
         if !surge {
             errors.usual += (f32::from(u8::from(failed)) - errors.usual) / 400.0;

@@ -46,11 +46,18 @@ pub(super) struct Recall {
     credit: f32,
     /// It began at what was remembered, and has not measured it since.
     unchecked: bool,
+    /// At this share of it.
+    #[serde(default = "whole")]
+    share: f32,
+}
+
+fn whole() -> f32 {
+    1.0
 }
 
 impl Default for Recall {
     fn default() -> Self {
-        Self { expected: 0.0, lean: 1.0, credit: 0.0, unchecked: false }
+        Self { expected: 0.0, lean: 1.0, credit: 0.0, unchecked: false, share: whole() }
     }
 }
 
@@ -79,6 +86,11 @@ impl Arc {
     /// Whether nothing has confirmed a remembered limit yet.
     pub(super) fn is_unchecked(&self) -> bool {
         self.recalled_state().unchecked
+    }
+
+    /// The share of what was remembered at which a learned start began.
+    pub(super) fn start_share(&self) -> f64 {
+        f64::from(self.recalled_state().share)
     }
 
     /// A measurement is the mean since the mark; as of now it is further along the way that was foretold, by this
@@ -119,7 +131,8 @@ impl Arc {
             self.banned = if self.banned > 0 { self.banned.min(banned) } else { banned };
         }
         let credit = if self.valid { sound(steady, CREDIT_MAX) } else { 0.0 };
-        self.recall = Some(Box::new(Recall { credit: credit as f32, unchecked: true, ..Recall::default() }));
+        let (credit, share) = (credit as f32, share as f32);
+        self.recall = Some(Box::new(Recall { credit, share, unchecked: true, ..Recall::default() }));
         // Nobody asked for a while, so its bucket is full.
         self.measure.begin_full(if self.burst > 0.0 { self.burst } else { BURST_UNKNOWN });
         self.enter(now, if age <= FRESH_SECS { Phase::Cruise } else { Phase::Recover });
@@ -191,7 +204,9 @@ impl Arc {
 
     /// What is worth remembering.
     pub(super) fn remember(&self, now: Mono) -> Option<Measured> {
-        if !self.known || !self.valid || self.is_unchecked() || self.measure.is_fresh() {
+        // A ban is, before anything was measured.
+        let told = self.valid || self.banned > 0;
+        if !self.known || !told || self.is_unchecked() || self.measure.is_fresh() {
             return None;
         }
         Some(Measured {

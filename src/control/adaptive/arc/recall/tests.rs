@@ -156,6 +156,38 @@ fn what_one_run_measured_halves_the_refusals_of_the_next() {
     assert!(2 * second <= first, "{second} after {first}");
 }
 
+/// Each begins below what it remembers; once a probe has said that this is about the limit, it goes on at all of it.
+#[test]
+fn what_is_remembered_does_not_shrink_from_run_to_run() {
+    let (mut driven, mut server) = (Driven::new(), Server::new(2.0, 10.0));
+    refused_in(&mut driven, &mut server, 3_600.0);
+    let first = driven.arc.limit;
+    for run in 0..10 {
+        let measured = driven.arc.measured(driven.mono()).expect("it measured");
+        assert!((0.98 * first..1.05 * first).contains(&measured.limit), "run {run}: {first}, {}", measured.limit);
+        driven = Driven::new();
+        let seed = Seed { measured, age: Duration::from_secs(86_400), of_the_hour: false };
+        assert!(driven.arc.seed(driven.mono(), &bounds(0), &seed));
+        assert!(driven.arc.target(driven.mono()).rate <= 0.98 * measured.limit, "it begins below");
+        refused_in(&mut driven, &mut Server::new(2.0, 10.0), 900.0);
+    }
+}
+
+#[test]
+fn a_ban_is_remembered_before_anything_is_measured() {
+    let mut driven = Driven::new();
+    for signal in [Signal::Success, Signal::Throttle, Signal::Throttle, Signal::Refused] {
+        assert_eq!(driven.arc.measured(driven.mono()), None);
+        driven.step(|_| signal);
+    }
+    let measured = driven.arc.measured(driven.mono()).expect("a ban is news");
+    assert!(!driven.arc.valid && measured.banned > 0 && measured.limit <= ORIGINAL.rate / 2.0, "{measured:?}");
+    let mut next = Arc::new(ORIGINAL);
+    let seed = Seed { measured, age: Duration::from_secs(60), of_the_hour: false };
+    assert!(next.seed(driven.mono(), &bounds(0), &seed));
+    assert!(next.target(driven.mono()).rate <= measured.limit && next.allowed() <= f64::from(measured.banned));
+}
+
 #[test]
 fn a_limit_that_is_expected_to_have_risen_is_asked_about_at_once_and_within_the_budget() {
     let (mut driven, mut server) = (Driven::new(), Server::new(2.0, 10.0));
