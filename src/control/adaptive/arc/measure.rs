@@ -6,8 +6,12 @@ use crate::control::Mono;
 
 /// A gap between two sends counts as one when it is longer than so many of the intervals planned …
 const GAP_INTERVALS: f64 = 2.0;
-/// … and so many seconds.
+/// … and so many seconds longer than one of them, or …
 const GAP_SECS: f64 = 0.25;
+/// … if the intervals of late were so many times what was planned: then work is scarce, and it was no stumble.
+const SCARCE: f64 = 1.75;
+/// What a gap counts for at most among the intervals of late, in planned ones.
+const STUMBLE: f64 = 4.0;
 /// Tokens that may have run over in the server's bucket while nothing was sent, before the count is spoiled.
 const SPOILED: f32 = 3.0;
 
@@ -59,13 +63,19 @@ impl Measure {
             let between = now.secs_since(last);
             let planned = 1.0 / rate.max(1e-9);
             self.level = (self.level - limit * between).max(0.0);
-            if !held && between > (GAP_INTERVALS * planned).max(planned + GAP_SECS) {
-                gap = between - planned;
-                self.unused += (gap * limit) as f32;
+            let scarce = self.spacing > SCARCE * planned;
+            let waited = !held && between > GAP_INTERVALS * planned && (between > planned + GAP_SECS || scarce);
+            if waited {
+                // While work is scarce nothing goes on.
+                gap = if scarce { between } else { between - planned };
+                self.unused += ((between - planned) * limit) as f32;
                 if self.unused > SPOILED {
                     self.whole = false;
                 }
-            } else if !held {
+            }
+            if !held {
+                // One long gap is not for long.
+                let between = if waited { between.min(STUMBLE * planned) } else { between };
                 self.spacing = if self.spacing > 0.0 { self.spacing + (between - self.spacing) / 8.0 } else { between };
             }
         } else {

@@ -39,7 +39,12 @@ impl Driven {
 
     /// One request at its slot, answered 50 ms later by `answer`.
     pub(super) fn step(&mut self, answer: impl FnOnce(f64) -> Signal) {
-        self.now = (self.now + 1.0 / self.arc.target(self.mono()).rate).max(self.held);
+        self.step_after(0.0, answer);
+    }
+
+    /// The same, but for lack of work no earlier than so many seconds from now.
+    fn step_after(&mut self, secs: f64, answer: impl FnOnce(f64) -> Signal) {
+        self.now = (self.now + (1.0 / self.arc.target(self.mono()).rate).max(secs)).max(self.held);
         let sent = self.now;
         self.arc.on_send(self.mono(), &bounds(self.refused()));
         let signal = answer(sent);
@@ -105,6 +110,30 @@ pub(super) fn play(arc: &mut Arc, now: &mut f64, event: &(f64, f64, Signal, f64,
         None
     } else {
         arc.on_outcome(at, &bounds(3), &seen(signal, (*now - before).max(0.0), latency))
+    }
+}
+
+#[test]
+fn a_queue_that_runs_half_dry_teaches_nothing() {
+    // Work comes more slowly than the limit allows, but never with a gap that would be one by itself.
+    for secs in [0.2, 0.25, 0.3, 0.35, 0.5] {
+        let (mut driven, mut server) = (Driven::new(), Server::new(6.0, 3.0));
+        while driven.now < 300.0 {
+            driven.step(|now| server.answer(now));
+        }
+        let known = driven.arc.limit;
+        assert!((5.0..6.5).contains(&known), "{known}");
+        // What is on its way up when work gets scarce may end there.
+        while driven.now < 330.0 {
+            driven.step_after(secs, |now| server.answer(now));
+        }
+        // What bears half of a rate is not told from what stumbles: so much is let through.
+        let most = driven.arc.target(driven.mono()).rate.max(known).max(2.3 / (secs + 0.05));
+        while driven.now < 1_500.0 {
+            driven.step_after(secs, |now| server.answer(now));
+            let rate = driven.arc.target(driven.mono()).rate;
+            assert!(rate <= 1.05 * most, "every {secs} s: {rate}, at most {most}, at {}", driven.now);
+        }
     }
 }
 
