@@ -86,9 +86,15 @@ impl Fate {
 pub trait Barrier: Send {
     /// Its name among the places of a transaction.
     fn name(&self) -> &'static str;
-    /// Returns when everything that was handed over before the call is on the medium. May take as long as a disk
-    /// takes; an error says why it cannot be, and the call is made again later.
-    fn sync(&mut self) -> io::Result<()>;
+    /// Returns when the first `count` things that were handed over are on the medium, and how many of them are by then;
+    /// without a [`Self::counter`], when all that was handed over before the call is. May take as long as a disk takes;
+    /// an error says why it cannot be, and the call is made again later.
+    fn sync(&mut self, count: u64) -> io::Result<u64>;
+    /// Who counts what is handed over to it, if what comes later can be long behind it. Asked when a transaction is
+    /// handed over, which then waits for no more than that.
+    fn counter(&self) -> Option<Counter> {
+        None
+    }
     /// Who tells how far it is, if it wants to know that when the run is resumed. Asked when a transaction is handed
     /// over, so that the place is never beyond what the transaction tells.
     fn teller(&self) -> Option<Teller> {
@@ -98,6 +104,9 @@ pub trait Barrier: Send {
 
 /// Tells how far something is, in its own words. Must not wait.
 pub type Teller = Box<dyn Fn() -> String + Send>;
+
+/// Counts what was handed over to something. Must not wait.
+pub type Counter = Box<dyn Fn() -> u64 + Send>;
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -194,6 +203,8 @@ pub struct Store {
     bytes: usize,
     next_id: u32,
     tellers: Vec<(&'static str, Teller)>,
+    /// One a barrier.
+    counters: Vec<Option<Counter>>,
     /// Transactions handed over.
     handed: u64,
     /// Tries that may not be on the medium yet, and the transaction they are in.
@@ -226,6 +237,7 @@ impl Store {
         std::fs::create_dir_all(&dir).map_err(|source| StoreError::Folder { path: dir.clone(), source })?;
         let next_id = loaded.next_id;
         let tellers = barriers.iter().filter_map(|barrier| Some((barrier.name(), barrier.teller()?))).collect();
+        let counters = barriers.iter().map(|barrier| barrier.counter()).collect();
         let (shared, index) = Shared::new(std::mem::take(&mut loaded.index));
         let writer = Writer::new(&dir, loaded, barriers, disk, options, Arc::clone(&shared), Arc::clone(&index));
         let health = writer.health();
@@ -240,6 +252,7 @@ impl Store {
             bytes: 0,
             next_id,
             tellers,
+            counters,
             handed: 0,
             tries: HashMap::default(),
             health,
@@ -349,7 +362,9 @@ impl Store {
             return;
         }
         let places = self.tellers.iter().map(|(name, teller)| ((*name).to_owned(), teller())).collect();
+        let counts = self.counters.iter().map(|counter| counter.as_ref().map_or(0, |count| count())).collect();
         let transaction = Transaction {
+            counts,
             urls: std::mem::take(&mut self.urls),
             states: std::mem::take(&mut self.states),
             bytes: std::mem::take(&mut self.bytes),

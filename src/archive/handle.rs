@@ -101,7 +101,8 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) captures: VecDeque<Box<Capture>>,
-    /// Captures handed over so far, of those what has to be synced as soon as can be, and what is.
+    /// How many captures were handed over so far, how many of the first of them have to be synced as soon as can be,
+    /// and how many are.
     pub(super) handed: u64,
     pub(super) wanted: u64,
     pub(super) synced: u64,
@@ -151,23 +152,36 @@ impl ArchiveSender {
 pub struct ArchiveBarrier(Arc<Shared>);
 
 impl ArchiveBarrier {
-    /// Returns well when every capture that was handed over before the call (by whatever [`ArchiveSender`]) is written
-    /// and synced, with its body, its row in the index and the names of the files. Blocks the thread for that long;
-    /// call it from one that may. Many may call it at once: one sync serves all that wait.
+    /// Returns well when every capture that was handed over before the call is on the medium: [`Self::sync_first`] for
+    /// all of them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sync(&mut self) -> io::Result<()> {
+        let handed = self.0.handover.lock().queue.handed;
+        self.sync_first(handed).map(drop)
+    }
+
+    /// Returns well when the first `count` captures that were handed over (by whatever [`ArchiveSender`]) are written
+    /// and synced, with their bodies, their rows in the index and the names of the files, and how many are by then;
+    /// however many more wait. Blocks the thread for that long; call it from one that may. Many may call it at once:
+    /// one sync serves all that wait.
     ///
     /// # Errors
     /// As soon as a write or sync fails. The captures are not lost: the writer goes on trying, and a later call that
     /// returns well covers them too. After an error no URL of theirs may be called done.
-    pub fn sync(&mut self) -> io::Result<()> {
+    pub fn sync_first(&mut self, count: u64) -> io::Result<u64> {
         let handover = &self.0.handover;
         let mut desk = handover.lock();
-        let (target, before) = (desk.queue.handed, desk.queue.troubles);
-        desk.queue.wanted = desk.queue.wanted.max(target);
-        handover.wake();
+        let (target, before) = (count.min(desk.queue.handed), desk.queue.troubles);
+        if desk.queue.synced < target {
+            desk.queue.wanted = desk.queue.wanted.max(target);
+            handover.wake();
+        }
         let desk = handover.wait_settled(desk, |queue| queue.synced < target && queue.troubles == before);
         let queue = &desk.queue;
         if queue.synced >= target {
-            return Ok(());
+            return Ok(queue.synced);
         }
         let reason = queue.trouble.clone().unwrap_or_else(|| Clean::new("the archive's writer has ended"));
         Err(io::Error::other(reason.as_str().to_owned()))
@@ -179,8 +193,13 @@ impl crate::store::Barrier for ArchiveBarrier {
         "archive"
     }
 
-    fn sync(&mut self) -> io::Result<()> {
-        ArchiveBarrier::sync(self)
+    fn sync(&mut self, count: u64) -> io::Result<u64> {
+        self.sync_first(count)
+    }
+
+    fn counter(&self) -> Option<crate::store::Counter> {
+        let shared = Arc::clone(&self.0);
+        Some(Box::new(move || shared.handover.lock().queue.handed))
     }
 }
 
@@ -290,3 +309,6 @@ impl Drop for Archive {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! The archive's one writer, on a thread of its own.
 //!
 //! A disk that cannot be written to is tried again each second until it can. Written records are synced every few
-//! seconds, at rotation, at the end, and whenever an [`ArchiveBarrier::sync`](super::ArchiveBarrier::sync) asks for it.
+//! seconds, at rotation, at the end, and whenever a barrier asks for it ([`ArchiveBarrier`](super::ArchiveBarrier)): as
+//! soon as what it waits for is written, whatever else is there by then.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -27,7 +28,7 @@ use crate::journal::handover::{self, Desk, Handover, Writing};
 use crate::journal::writer::blocked_reason;
 use crate::text::Clean;
 
-/// Opens the files, starts the thread, and gives what tells of its health.
+/// Opens the files, starts the thread, and gives what tells of its health, and what is missing in the files.
 pub(super) fn start(
     run_folder: &Path,
     shared: Arc<Shared>,
@@ -35,8 +36,8 @@ pub(super) fn start(
     clock: Arc<dyn Clock>,
     disk: Box<dyn Disk>,
     options: ArchiveOptions,
-) -> Result<watch::Receiver<ArchiveHealth>, ArchiveError> {
-    let writer = Writer::open(run_folder, shared, room, clock, disk, options)?;
+) -> Result<(watch::Receiver<ArchiveHealth>, Option<Clean>), ArchiveError> {
+    let mut writer = Writer::open(run_folder, shared, room, clock, disk, options)?;
     let health = writer.health.subscribe();
     handover::start("archive", writer).map_err(ArchiveError::Thread)?;
     Ok(health)
@@ -53,6 +54,8 @@ struct Writer {
     bodies: Option<Bodies>,
     known: Known,
     last_sync: Mono,
+    /// Captures written so far, by whatever was handed over first.
+    written: u64,
     health: watch::Sender<ArchiveHealth>,
 }
 
@@ -97,12 +100,12 @@ impl Writer {
         let _ = disk.sync_dir(run_folder);
         let health = watch::Sender::new(ArchiveHealth::default());
         let (known, last_sync) = (Known::with_bound(options.known), clock.now());
-        Ok(Self { shared, room, clock, disk, options, warc, bodies, known, last_sync, health })
+        Ok(Self { shared, room, clock, disk, options, warc, bodies, known, written: 0, last_sync, health })
     }
 
     /// Waits for captures and takes them into `captures`, which is empty. Still empty when it is time to sync, or to
-    /// end. Whether it is to end; how many were handed over by then; whether a sync is asked for.
-    fn take(&mut self, captures: &mut VecDeque<Box<Capture>>) -> (bool, u64, bool) {
+    /// end. Whether it is to end.
+    fn take(&mut self, captures: &mut VecDeque<Box<Capture>>) -> bool {
         let idle = |desk: &mut Desk<Queue>| {
             let queue = &desk.queue;
             queue.captures.is_empty() && !desk.closing && !queue.room_failed && queue.wanted <= queue.synced
@@ -115,7 +118,15 @@ impl Writer {
         let queue = &mut desk.queue;
         std::mem::swap(&mut queue.captures, captures);
         queue.room_failed = false;
-        (closing, queue.handed, queue.wanted > queue.synced)
+        closing
+    }
+
+    /// Whether it is time to sync: somebody waits for what is written by now, or the last one was long ago.
+    fn is_due(&self) -> bool {
+        let desk = self.shared.handover.lock();
+        let (wanted, synced) = (desk.queue.wanted, desk.queue.synced);
+        drop(desk);
+        (synced < wanted && wanted <= self.written) || self.clock.now().since(self.last_sync) >= self.options.sync_every
     }
 
     /// Does something until it works, or nobody waits for it any more.
@@ -150,6 +161,17 @@ impl Writer {
     }
 
     /// Writes what is buffered, and syncs if it is time.
+    /// Writes what is buffered and, where that is due, syncs it, and tells whoever waits for that.
+    fn put_down(&mut self, due: bool) -> Result<(), Abandoned> {
+        self.insist(|writer| writer.settle(due))?;
+        if due {
+            self.last_sync = self.clock.now();
+            self.shared.handover.lock().queue.synced = self.written;
+            self.shared.handover.tell();
+        }
+        Ok(())
+    }
+
     fn settle(&mut self, due: bool) -> Result<(), Clean> {
         if let Some(warc) = &mut self.warc {
             let settled = if due { warc.sync(&mut *self.disk) } else { warc.write(&mut *self.disk) };
@@ -187,10 +209,9 @@ impl Writing for Writer {
     fn run(&mut self) {
         let mut captures = VecDeque::new();
         loop {
-            let (closing, handed, due) = self.take(&mut captures);
+            let closing = self.take(&mut captures);
             let idle = captures.is_empty();
-            let batch = captures.drain(..).collect::<Vec<_>>();
-            for capture in batch {
+            for capture in captures.drain(..) {
                 let mut progress = Progress::default();
                 if self.insist(|writer| writer.keep(&capture, &mut progress)).is_err() {
                     return;
@@ -198,15 +219,18 @@ impl Writing for Writer {
                 self.shared.memory.fetch_sub(capture.memory(), Ordering::AcqRel);
                 self.shared.filed.fetch_sub(usize::from(capture.body.is_filed()), Ordering::AcqRel);
                 self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
+                self.written += 1;
+                // Not only at the end of the batch: on a slow disk that is far.
+                if self.is_due() {
+                    if self.put_down(true).is_err() {
+                        return;
+                    }
+                    self.publish(None);
+                }
             }
-            let due = due || closing || self.clock.now().since(self.last_sync) >= self.options.sync_every;
-            if self.insist(|writer| writer.settle(due)).is_err() {
+            let due = closing || self.is_due();
+            if self.put_down(due).is_err() {
                 return;
-            }
-            if due {
-                self.last_sync = self.clock.now();
-                self.shared.handover.lock().queue.synced = handed;
-                self.shared.handover.tell();
             }
             if self.room.trouble().is_some() && self.insist(Self::try_room).is_err() {
                 return;

@@ -232,7 +232,8 @@ impl crate::store::Barrier for JournalBarrier {
         super::place::BARRIER
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    /// For all that is there: what waits is written as one group, so what came since the transaction costs no sync more.
+    fn sync(&mut self, count: u64) -> io::Result<u64> {
         let handover = &self.0.handover;
         let mut desk = handover.lock();
         desk.queue.syncs_asked += 1;
@@ -241,7 +242,7 @@ impl crate::store::Barrier for JournalBarrier {
         let desk = handover.wait_settled(desk, |queue| queue.syncs_done < asked && queue.blocked.is_none());
         let queue = &desk.queue;
         if queue.syncs_done >= asked {
-            return Ok(());
+            return Ok(count);
         }
         let why = queue.blocked.clone().unwrap_or_else(|| Clean::new("the journal's writer has ended"));
         Err(io::Error::other(why.as_str().to_owned()))

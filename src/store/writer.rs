@@ -49,6 +49,14 @@ pub(super) struct Transaction {
     pub(super) states: Vec<Vec<u8>>,
     pub(super) bytes: usize,
     pub(super) mark: Mark,
+    /// What was handed over to each barrier by then, which is all that it relies on.
+    pub(super) counts: Vec<u64>,
+}
+
+impl Transaction {
+    fn count(&self, barrier: usize) -> u64 {
+        self.counts.get(barrier).copied().unwrap_or_default()
+    }
 }
 
 /// What the handle and the writer share.
@@ -98,6 +106,14 @@ impl Shared {
         self.waiting.fetch_add(transaction.bytes, Ordering::AcqRel);
         self.handover.lock().queue.push_back(transaction);
         self.handover.wake();
+    }
+
+    /// What was taken and has to wait is the next to be taken.
+    fn put_back(&self, transactions: VecDeque<Transaction>) {
+        let mut desk = self.handover.lock();
+        for transaction in transactions.into_iter().rev() {
+            desk.queue.push_front(transaction);
+        }
     }
 }
 
@@ -164,18 +180,18 @@ impl Writer {
         self.health.subscribe()
     }
 
-    fn take(&self) -> (Vec<Transaction>, bool) {
+    fn take(&self) -> (VecDeque<Transaction>, bool) {
         let idle = |desk: &mut Desk<VecDeque<Transaction>>| desk.queue.is_empty() && !desk.closing;
         let handover = &self.shared.handover;
         // Where there is little room it is looked at again by itself: nothing else will happen.
         let mut desk = handover.wait(handover.lock(), self.room.is_low().then_some(self.options.retry), idle);
         let mut bytes = 0;
-        let mut taken = Vec::new();
+        let mut taken = VecDeque::new();
         while bytes < COMMIT_BYTES
             && let Some(transaction) = desk.queue.pop_front()
         {
             bytes += transaction.bytes;
-            taken.push(transaction);
+            taken.push_back(transaction);
         }
         (taken, desk.closing)
     }
@@ -190,15 +206,21 @@ impl Writer {
         }
     }
 
-    fn pass_barriers(&mut self) -> Result<(), Clean> {
-        for barrier in &mut self.barriers {
-            barrier.sync().map_err(|error| Clean::new(format!("{}: {error}", barrier.name())))?;
+    /// Has what the first of the transactions relies on put on the medium; how many of them may be written then. The
+    /// others do not keep it waiting: what they rely on may be far behind.
+    fn pass_barriers(&mut self, transactions: &VecDeque<Transaction>) -> Result<usize, Clean> {
+        let mut ready = transactions.len();
+        for (number, barrier) in self.barriers.iter_mut().enumerate() {
+            let first = transactions.front().map_or(0, |one| one.count(number));
+            let synced = barrier.sync(first);
+            let synced = synced.map_err(|error| Clean::new(format!("{}: {error}", barrier.name())))?;
+            ready = transactions.iter().take(ready).take_while(|one| one.count(number) <= synced).count();
         }
-        Ok(())
+        Ok(ready.max(1))
     }
 
     /// Puts everything into the files' buffers, as one transaction each.
-    fn append(&mut self, transactions: Vec<Transaction>, mut mark: Mark) -> Learned {
+    fn append(&mut self, transactions: VecDeque<Transaction>, mut mark: Mark) -> Learned {
         let mut learned = Learned { transactions: transactions.len() as u64, ..Learned::default() };
         let (mut states, mut urls) = (Vec::new(), Vec::new());
         for transaction in transactions {
@@ -290,7 +312,7 @@ impl Writing for Writer {
     /// Until closed or abandoned.
     fn run(&mut self) {
         loop {
-            let (transactions, closing) = self.take();
+            let (mut transactions, closing) = self.take();
             self.look_for_room();
             if transactions.is_empty() {
                 if closing {
@@ -299,14 +321,20 @@ impl Writing for Writer {
                 }
                 continue;
             }
-            let bytes = transactions.iter().map(|one| one.bytes).sum();
-            let Some(last) = transactions.last().map(|one| one.mark.clone()) else { continue };
             // What must be there first is on the medium before a byte of the transaction is written.
-            while let Err(reason) = self.pass_barriers() {
-                if !self.rest(reason) {
-                    return;
+            let ready = loop {
+                match self.pass_barriers(&transactions) {
+                    Ok(ready) => break ready,
+                    Err(reason) => {
+                        if !self.rest(reason) {
+                            return;
+                        }
+                    }
                 }
-            }
+            };
+            self.shared.put_back(transactions.split_off(ready.min(transactions.len())));
+            let bytes = transactions.iter().map(|one| one.bytes).sum();
+            let Some(last) = transactions.back().map(|one| one.mark.clone()) else { continue };
             self.wrote = true;
             let learned = self.append(transactions, last);
             while let Err(reason) = self.settle() {

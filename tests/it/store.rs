@@ -465,9 +465,9 @@ impl Barrier for Gate {
         "gate"
     }
 
-    fn sync(&mut self) -> std::io::Result<()> {
+    fn sync(&mut self, count: u64) -> std::io::Result<u64> {
         match self.0.load(Ordering::SeqCst) {
-            true => Ok(()),
+            true => Ok(count),
             false => Err(std::io::Error::other("it is closed")),
         }
     }
