@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -95,6 +95,8 @@ pub(super) struct Shared {
     pub(super) waiting: AtomicUsize,
     pub(super) memory: AtomicUsize,
     pub(super) filed: AtomicUsize,
+    /// Somebody waits for there being fewer.
+    pub(super) crowded: AtomicBool,
 }
 
 /// What passes between them.
@@ -252,10 +254,22 @@ impl Archive {
         self.shared.waiting.load(Ordering::Acquire)
     }
 
-    /// Whether more requests may go out: what is in flight always finds room.
-    pub fn has_room(&self) -> bool {
-        self.shared.memory.load(Ordering::Acquire) < WAITING_MAX
-            && self.shared.filed.load(Ordering::Acquire) < FILED_MAX
+    /// Whether more requests may go out, with so many of `most` in flight: these always find room. A response that
+    /// waits for the writer counts as in flight: until it is written a kill costs it, too. Health changes as soon as
+    /// there is more room after this said no.
+    pub fn has_room(&self, in_flight: u32, most: u32) -> bool {
+        let full = || {
+            let waiting = self.shared.waiting.load(Ordering::SeqCst);
+            (waiting > 0 && waiting.saturating_add(in_flight as usize) >= most as usize)
+                || self.shared.memory.load(Ordering::Acquire) >= WAITING_MAX
+                || self.shared.filed.load(Ordering::Acquire) >= FILED_MAX
+        };
+        if !full() {
+            return true;
+        }
+        // Looked at again after it is said: the writer may just have made room and seen nobody wait for it.
+        self.shared.crowded.store(true, Ordering::SeqCst);
+        !full()
     }
 
     /// Whether the writer is gone: nothing is written any more.

@@ -218,8 +218,11 @@ impl Writing for Writer {
                 }
                 self.shared.memory.fetch_sub(capture.memory(), Ordering::AcqRel);
                 self.shared.filed.fetch_sub(usize::from(capture.body.is_filed()), Ordering::AcqRel);
-                self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
+                self.shared.waiting.fetch_sub(1, Ordering::SeqCst);
                 self.written += 1;
+                if self.shared.crowded.swap(false, Ordering::SeqCst) {
+                    self.publish(None);
+                }
                 // Not only at the end of the batch: on a slow disk that is far.
                 if self.is_due() {
                     if self.put_down(true).is_err() {

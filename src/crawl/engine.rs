@@ -409,7 +409,10 @@ impl Engine {
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
             && self.frontier.keeps_up()
             && !self.gathering.is_full()
-            && self.archive.as_ref().is_none_or(Archive::has_room)
+            && self
+                .archive
+                .as_ref()
+                .is_none_or(|archive| archive.has_room(self.controller.in_flight(), self.controller.concurrency()))
             && (limit == 0 || self.sent < limit)
     }
 

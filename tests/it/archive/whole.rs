@@ -1,13 +1,16 @@
 //! Whole crawls with an archive: the real engine, fetcher, journal and writer; and the real program, interrupted.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crawldeck::archive::{ArchiveOptions, Keep};
 use crawldeck::control::{Command, Lifetime, What};
+use crawldeck::journal::disk::{Disk, DiskFile, Identity, SystemDisk};
 use crawldeck::sim::{SimBody, SimResponse};
 use crawldeck::store::list::each_url;
 use crawldeck::store::{Fate, StoreError};
@@ -89,6 +92,65 @@ async fn case_95_a_disk_that_is_full_for_the_archive_stops_granting_loudly_and_n
     assert!(ended.end.trouble.is_none(), "{:?}", ended.end.trouble);
     assert!(ended.events_of(What::System).iter().any(|event| event.why.as_str().contains("can be written again")));
     assert_eq!(targets(&warc::parse(&ended.warc), "request").len(), ended.rows.len());
+}
+
+/// A disk that lets nobody write to a file that is open until it is released.
+#[derive(Clone, Default)]
+struct HeldDisk(Arc<(Mutex<bool>, Condvar)>);
+
+impl HeldDisk {
+    fn release(&self) {
+        *self.0.0.lock().expect("whole") = true;
+        self.0.1.notify_all();
+    }
+}
+
+impl Disk for HeldDisk {
+    fn open(&mut self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        SystemDisk.open(path)
+    }
+
+    fn identity(&mut self, path: &Path) -> io::Result<Option<Identity>> {
+        let released = self.0.0.lock().expect("whole");
+        let (released, _) = self.0.1.wait_timeout_while(released, PATIENCE, |released| !*released).expect("whole");
+        assert!(*released, "never released");
+        SystemDisk.identity(path)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.rename(from, to)
+    }
+
+    fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        SystemDisk.sync_dir(dir)
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_the_archive_is_in_flight_as_what_a_kill_would_cost() {
+    let server = by_page(|page| text(&format!("page {page}")));
+    let disk = HeldDisk::default();
+    let mut crawl = Crawl::new();
+    crawl.rate(5_000.0, 100.0).connections = 100;
+    crawl.config.settings.concurrency = 8;
+    crawl.host("host.test", &server);
+    crawl.pages("host.test", 60);
+    crawl.keep(WARC);
+    crawl.archive_disk(Box::new(disk.clone()));
+    let mut running = crawl.start();
+    // Written are those until the file is open, which is as soon as the store waits for one of them.
+    let done = running.totals_are("quiet", |one| one.urls_done > 0 && one.in_flight == 0).await.urls_done;
+    for _ in 0..20 {
+        running.act(Command::Pause(Lifetime::Default), &["host.test"]).await;
+        running.act(Command::Resume, &["host.test"]).await;
+    }
+    let written =
+        warc::files(running.folder()).iter().map(|file| fs::read(file).expect("readable")).collect::<Vec<_>>();
+    let written = warc::parse(&written.concat()).iter().filter(|record| record.kind() == "response").count();
+    let sent = server.arrivals().len();
+    assert!(sent <= written + 8, "{sent} sent, {written} written, {done} done");
+    disk.release();
+    running.end().await.assert_all_done(60);
 }
 
 /// Pages, each another one; some are larger than what is kept in memory.
