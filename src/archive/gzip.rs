@@ -9,7 +9,7 @@ use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 /// Compression level: the best that still keeps up with a fast crawl.
 const LEVEL: u32 = 6;
 /// Deflate, no name, no time, no system.
-const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+pub(super) const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 /// Room for one step of output, in bytes.
 const STEP: usize = 16 << 10;
 

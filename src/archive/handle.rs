@@ -210,6 +210,7 @@ impl crate::store::Barrier for ArchiveBarrier {
 pub struct Archive {
     shared: Arc<Shared>,
     health: watch::Receiver<ArchiveHealth>,
+    loss: Option<Clean>,
     closed: bool,
 }
 
@@ -225,7 +226,7 @@ impl Archive {
     }
 
     /// The same on `disk`. What is there is gone on with: a torn record at the end is cut off, what was not finished
-    /// is removed.
+    /// is removed. Where something is missing that was on the medium, [`Archive::take_loss`] tells.
     pub fn open_with(
         run_folder: &Path,
         room: Arc<Room>,
@@ -235,8 +236,13 @@ impl Archive {
     ) -> Result<Self, ArchiveError> {
         let shared = Arc::new(Shared::default());
         room.belongs_to(ArchiveSender(Arc::clone(&shared)));
-        let health = writer::start(run_folder, Arc::clone(&shared), room, clock, disk, options)?;
-        Ok(Self { shared, health, closed: false })
+        let (health, loss) = writer::start(run_folder, Arc::clone(&shared), room, clock, disk, options)?;
+        Ok(Self { shared, health, loss, closed: false })
+    }
+
+    /// What is missing of records that earlier processes had on the medium, once, for the operator to hear.
+    pub fn take_loss(&mut self) -> Option<Clean> {
+        self.loss.take()
     }
 
     /// What hands captures over.

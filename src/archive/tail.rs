@@ -3,6 +3,9 @@
 //! Known to be on the medium is what the file `synced` says (`Mark`); a URL is done only after that, so from there
 //! on whatever is not whole may go, and only from there on members are read. Without a mark the whole file is read,
 //! and nothing is cut behind which a whole member stands: damage in the middle is not ours to remove.
+//!
+//! What the mark tells of and is not there was lost since ([`Loss`]): its URLs count as done. Looked at are the file's
+//! length and the last member before the mark, not all that was ever written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom};
@@ -11,12 +14,18 @@ use std::path::Path;
 
 use flate2::bufread::GzDecoder;
 
+use super::gzip::HEADER;
+use crate::text::Clean;
+
 /// Name of the mark in the folder of the WARC files.
 const MARK_FILE: &str = "synced";
 /// Where the length stands in the mark: names are padded to here.
 const NAME_WIDTH: usize = 100;
 /// The length of a mark in bytes: name, a blank, 20 digits, a line break.
 const MARK_LENGTH: usize = NAME_WIDTH + 22;
+/// Bytes before a mark in which the last member begins: what ends with an exchange tells its URL, of 8 KB at most, and
+/// little else.
+const LAST_MEMBER_MAX: u64 = 32 << 10;
 /// How a gzip member begins.
 const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 
@@ -47,6 +56,52 @@ impl Mark {
     pub(super) fn set(&self, name: &str, length: u64) {
         // A mark that cannot be set lags behind, which costs reading time after a kill and nothing else.
         let _ = self.file.write_all_at(format!("{name:NAME_WIDTH$} {length:020}\n").as_bytes(), 0);
+    }
+}
+
+/// What is missing of a file that was on the medium.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Loss {
+    /// The file's name.
+    name: String,
+    /// It is shorter than it was; else damaged.
+    cut: bool,
+    /// Where that begins, as far as is known.
+    at: u64,
+    /// Bytes from there to the mark.
+    missing: u64,
+}
+
+impl Loss {
+    /// What of the first `marked` bytes of a file is missing, as far as its end tells.
+    pub(super) fn of(path: &Path, name: &str, marked: u64) -> io::Result<Option<Self>> {
+        let loss = |cut, at| Some(Self { name: name.to_owned(), cut, at, missing: marked - at });
+        let size = fs::metadata(path)?.len();
+        if size < marked {
+            return Ok(loss(true, size));
+        }
+        let from = marked.saturating_sub(LAST_MEMBER_MAX);
+        let mut reader = BufReader::with_capacity(1 << 16, File::open(path)?);
+        reader.seek(SeekFrom::Start(from))?;
+        let mut end = Vec::new();
+        reader.by_ref().take(marked - from).read_to_end(&mut end)?;
+        let last = end.windows(HEADER.len()).rposition(|window| window == HEADER);
+        let begin = from + last.unwrap_or_default() as u64;
+        reader.seek(SeekFrom::Start(begin))?;
+        // Behind one that is whole and ends before the mark, it is the next one's beginning that is damaged.
+        let sound = if last.is_some() && member(&mut reader)? { reader.stream_position()? } else { begin };
+        Ok(if sound == marked { None } else { loss(false, sound.min(marked)) })
+    }
+
+    /// For the operator.
+    pub(super) fn to_text(&self) -> Clean {
+        let Self { name, cut, at, missing } = self;
+        let how = if *cut { "was cut" } else { "is damaged" };
+        Clean::new(format!(
+            "warc/{name} {how} since it was written: {missing} bytes from byte {at} on are missing that were on the disk, \
+             and the URLs of their records count as done. The file stays as it is, and another one is begun: put a copy \
+             of it in its place, or fetch those URLs anew in another folder"
+        ))
     }
 }
 

@@ -3,7 +3,8 @@
 //! Members stay in memory until a sync succeeded. After a failed write or sync nothing beyond the last good sync is
 //! trusted: the file is cut back to there and written again. A member too large for that goes to the file as it is
 //! made, alone between two syncs; if that fails the file is cut back, and the caller makes it again.
-//! A file that was moved, removed or changed from outside is left alone, and a new one begun.
+//! A file that was moved, removed or changed from outside is left alone, and a new one begun; so is one that lost what
+//! was synced ([`tail`]).
 
 use std::fs;
 use std::io;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use super::gzip::Members;
 use super::records::{self, Id};
-use super::tail::{self, Mark};
+use super::tail::{self, Loss, Mark};
 use crate::clock::{Clock, Wall};
 use crate::journal::disk::{Disk, DiskFile, Identity, append_all, sync_names};
 
@@ -33,6 +34,7 @@ pub(super) struct WarcFile {
     about: Vec<(&'static str, String)>,
     members: Members,
     mark: Mark,
+    loss: Option<Loss>,
     name: String,
     serial: u32,
     file: Option<(Box<dyn DiskFile>, Identity)>,
@@ -41,6 +43,8 @@ pub(super) struct WarcFile {
     written: usize,
     /// Bytes of a large member that are in the file and no longer in memory.
     streamed: u64,
+    /// The last member is a small one: the mark may stand behind it, see [`Loss`].
+    marks: bool,
     /// A write or sync failed: what is beyond `base + written` is our own.
     suspect: bool,
     /// The file's name is not on the medium yet.
@@ -67,6 +71,7 @@ impl WarcFile {
             about,
             members: Members::default(),
             mark,
+            loss: None,
             name: String::new(),
             serial: 0,
             file: None,
@@ -74,6 +79,7 @@ impl WarcFile {
             pending: Vec::new(),
             written: 0,
             streamed: 0,
+            marks: true,
             suspect: false,
             is_new: true,
             info: None,
@@ -81,7 +87,16 @@ impl WarcFile {
         };
         if let Some((serial, name)) = last_file(dir)? {
             let path = dir.join(&name);
-            let whole = tail::whole(&path, file.mark.of(&name))?;
+            let marked = file.mark.of(&name);
+            if let Some(marked) = marked {
+                file.loss = Loss::of(&path, &name, marked)?;
+            }
+            if file.loss.is_some() {
+                // Somebody may put a copy in its place: nothing is cut off or appended.
+                file.serial = serial;
+                return Ok(file);
+            }
+            let whole = tail::whole(&path, marked)?;
             let mut open = disk.open(&path)?;
             if whole < open.size()? {
                 tracing::warn!(file = %name, bytes = whole, "a torn record is cut off");
@@ -93,6 +108,11 @@ impl WarcFile {
             (file.serial, file.name, file.base, file.file) = (serial, name, whole, Some((open, identity)));
         }
         Ok(file)
+    }
+
+    /// What was on the medium and is missing, once.
+    pub(super) fn take_loss(&mut self) -> Option<Loss> {
+        self.loss.take()
     }
 
     /// The id of the warcinfo for the records that come next. Rotates, and syncs when much is unsynced. To be called
@@ -127,6 +147,7 @@ impl WarcFile {
         for part in parts {
             self.members.push(part, &mut self.pending)?;
         }
+        self.marks = true;
         self.members.end(&mut self.pending)
     }
 
@@ -138,6 +159,7 @@ impl WarcFile {
         make: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>,
     ) -> io::Result<()> {
         self.sync(disk)?;
+        self.marks = false;
         let made = self.stream(disk, make);
         if made.is_err() {
             self.pending.clear();
@@ -201,7 +223,9 @@ impl WarcFile {
         self.streamed = 0;
         // Room for a burst is not kept for ever.
         self.pending.shrink_to(UNSYNCED_MAX / 4);
-        self.mark.set(&self.name, self.base);
+        if self.marks {
+            self.mark.set(&self.name, self.base);
+        }
         Ok(())
     }
 

@@ -39,8 +39,9 @@ pub(super) fn start(
 ) -> Result<(watch::Receiver<ArchiveHealth>, Option<Clean>), ArchiveError> {
     let mut writer = Writer::open(run_folder, shared, room, clock, disk, options)?;
     let health = writer.health.subscribe();
+    let loss = writer.warc.as_mut().and_then(WarcFile::take_loss).map(|loss| loss.to_text());
     handover::start("archive", writer).map_err(ArchiveError::Thread)?;
-    Ok(health)
+    Ok((health, loss))
 }
 
 /// The thread's side.
@@ -53,9 +54,9 @@ struct Writer {
     warc: Option<WarcFile>,
     bodies: Option<Bodies>,
     known: Known,
-    last_sync: Mono,
     /// Captures written so far, by whatever was handed over first.
     written: u64,
+    last_sync: Mono,
     health: watch::Sender<ArchiveHealth>,
 }
 
@@ -160,7 +161,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is buffered, and syncs if it is time.
     /// Writes what is buffered and, where that is due, syncs it, and tells whoever waits for that.
     fn put_down(&mut self, due: bool) -> Result<(), Abandoned> {
         self.insist(|writer| writer.settle(due))?;
@@ -172,6 +172,7 @@ impl Writer {
         Ok(())
     }
 
+    /// Writes what is buffered, and syncs if it is time.
     fn settle(&mut self, due: bool) -> Result<(), Clean> {
         if let Some(warc) = &mut self.warc {
             let settled = if due { warc.sync(&mut *self.disk) } else { warc.write(&mut *self.disk) };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
+use crate::archive::Archive;
 use crate::control::{Value, What, Who};
 use crate::text::Clean;
 
@@ -76,6 +77,14 @@ impl Engine {
         if self.stopped_because.as_ref() != self.troubles.values().next() {
             self.stopped_because = self.troubles.values().next().cloned();
         }
+    }
+
+    /// What the archive misses of what it had is told when the crawl begins.
+    pub(super) fn tell_loss(&mut self) {
+        let Some(why) = self.archive.as_mut().and_then(Archive::take_loss) else { return };
+        tracing::error!(%why, "archive");
+        self.event(Who::System, None, What::System, Value::None, Value::None, why.as_str(), None);
+        self.notices.push(why);
     }
 
     fn tell_trouble(&mut self, before: &str, after: &str, why: &str) {

@@ -90,9 +90,73 @@ fn case_123_what_is_marked_is_not_read_again_and_what_is_not_may_go() {
         archive.close_blocking(PATIENCE).expect("nothing to write");
         assert_eq!(fs::read(&path).expect("there"), torn[..bytes.len()], "the tail alone is cut");
     }
-    // A mark beyond the end is none.
-    let end = records[7].place.1;
-    assert_eq!(resumed(&name, &bytes[..end + 3], Some(&mark)).len(), 8 + 4);
+}
+
+/// Opens what somebody changed, adds a page, and gives what is told of a loss.
+fn lost(name: &str, bytes: &[u8], mark: &[u8]) -> Option<String> {
+    let dir = tempfile::tempdir().expect("a folder");
+    let warc = dir.path().join("warc");
+    fs::create_dir(&warc).expect("made");
+    fs::write(warc.join(name), bytes).expect("written");
+    fs::write(warc.join("synced"), mark).expect("written");
+    let (_, mut archive) = failing(dir.path(), &Arc::default(), 1 << 30).expect("writable");
+    let loss = archive.take_loss()?.as_str().to_owned();
+    assert_eq!(archive.take_loss(), None, "it is told once");
+    archive.sender().put(capture("http://a.test/resumed", 200, &[], b"resumed"));
+    archive.close_blocking(PATIENCE).expect("written");
+    assert!(fs::read(warc.join(name)).expect("there") == bytes, "it is as it was, for whoever has a copy");
+    let files = warc::files(dir.path());
+    let records = warc::parse(&fs::read(&files[1]).expect("another file"));
+    assert_eq!((files.len(), targets(&records)), (2, vec!["http://a.test/resumed".to_owned()]));
+    // From now on the other one is what is gone on with.
+    let (_, mut archive) = failing(dir.path(), &Arc::default(), 1 << 30).expect("writable");
+    assert_eq!(archive.take_loss(), None);
+    Some(loss)
+}
+
+#[test]
+fn row_40_what_was_synced_and_is_missing_is_named_with_its_file_and_byte() {
+    let (name, bytes, records, mark) = archive_of(4);
+    assert_eq!(lost(&name, &bytes, &mark), None);
+    // What a kill leaves behind the mark is no loss.
+    assert_eq!(lost(&name, &[&bytes[..], &bytes[..70]].concat(), &mark), None);
+    let told = |loss: &str, how: &str, at: usize| {
+        let missing = bytes.len() - at;
+        let where_ = format!("warc/{name} {how} since it was written: {missing} bytes from byte {at} on are missing");
+        assert!(loss.starts_with(&where_) && loss.contains("another folder"), "{loss}");
+    };
+    for end in [0, 1, records[5].place.1, bytes.len() - 1] {
+        told(&lost(&name, &bytes[..end], &mark).expect("told"), "was cut", end);
+    }
+    // Any bit of the last record, with its head and its sum.
+    let from = records[records.len() - 1].place.0;
+    for at in from..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        told(&lost(&name, &flipped, &mark).expect("told"), "is damaged", from);
+    }
+}
+
+#[tokio::test]
+async fn a_kill_behind_a_large_record_is_no_loss() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let room = Room::new(dir.path(), WARC);
+    let options = ArchiveOptions { sync_every: Duration::from_secs(3_600), ..ArchiveOptions::default() };
+    let archive = Archive::open(dir.path(), Arc::clone(&room), SystemClock::shared(), options).expect("an archive");
+    archive.sender().put(capture(&page(0), 200, &[], b"page"));
+    archive.barrier().sync().expect("synced");
+    let mark = || fs::read(dir.path().join("warc/synced")).expect("marked");
+    let before = mark();
+    let mut health = archive.health_changed();
+    archive.sender().put(filed(&room, &page(1), &noise(1, 500_000)).await);
+    let written = health.wait_for(|health| health.backlog == 0 && health.bytes > 500_000);
+    tokio::time::timeout(PATIENCE, written).await.expect("in time").expect("the writer lives");
+    // Behind such a record nothing tells cheaply whether it is whole: the mark goes on with the next small one.
+    assert_eq!(mark(), before);
+    archive.close_blocking(PATIENCE).expect("written");
+    let (_, mut archive) = open(dir.path(), WARC, ArchiveOptions::default());
+    assert_eq!(archive.take_loss(), None);
+    assert_ne!(mark(), before);
 }
 
 #[test]

@@ -327,3 +327,23 @@ fn tear(dir: &Path) -> bool {
     file.set_len(at + behind / 2).expect("cut");
     behind > 1
 }
+
+#[test]
+fn row_40_a_warc_file_that_lost_what_was_synced_is_told_loudly_by_the_next_run() {
+    let scene = Scene::new(fine(Duration::ZERO), 1000.0, 10.0, BOTH);
+    scene.list(&["a.test"], 5);
+    assert_eq!(scene.headless().end().code, Some(0));
+    let file = warc::files(&scene.dir()).remove(0);
+    let bytes = fs::read(&file).expect("readable");
+    fs::write(&file, &bytes[..bytes.len() - 100]).expect("cut");
+    scene.list(&["a.test"], 6);
+    let ended = scene.headless().end();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+    let told =
+        format!("warc/{name} was cut since it was written: 100 bytes from byte {} on are missing", bytes.len() - 100);
+    assert!(ended.err.contains(&told), "{}", ended.err);
+    let events = scene.events();
+    assert_eq!(events.iter().filter(|(what, why)| what.contains("System") && why.starts_with(&told)).count(), 1);
+    assert_eq!(warc::files(&scene.dir()).len(), 2);
+}
