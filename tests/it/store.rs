@@ -229,7 +229,7 @@ fn case_88_cut_at_any_length_the_file_of_urls_opens_and_loses_only_its_torn_tail
     for length in 0..=bytes.len() {
         fs::write(run.path().join("state/urls.log"), &bytes[..length]).expect("written");
         if length < FILE_HEAD {
-            let error = read(run.path()).err().expect("nothing is left").to_string();
+            let error = read(run.path()).expect_err("nothing is left").to_string();
             assert!(error.contains("urls.log is missing or empty"), "{length} bytes: {error}");
             continue;
         }
@@ -301,7 +301,7 @@ fn row_40_a_file_that_is_gone_is_told_and_does_not_pass_for_a_run_that_is_done()
     let (run, bytes) = written();
     let urls = run.path().join("state/urls.log");
     fs::remove_file(&urls).expect("it was there");
-    let error = read(run.path()).err().expect("no URL is left").to_string();
+    let error = read(run.path()).expect_err("no URL is left").to_string();
     assert!(error.contains("urls.log is missing or empty"), "{error}");
     fs::write(&urls, &bytes).expect("written");
     for entry in fs::read_dir(run.path().join("state")).expect("a folder") {
