@@ -66,9 +66,10 @@ pub fn vendor_wait<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Opt
 
 /// What was found so far.
 #[derive(Default)]
-struct Found {
-    /// `(remaining, reset)` of structured fields, of the fields apart, in order of precedence.
-    draft: Option<(f64, f64)>,
+struct Found<'a> {
+    /// `RateLimit` and `RateLimit-Policy` as they came: what an item counts stands in the policy of its name.
+    draft: Vec<&'a str>,
+    policies: Vec<&'a str>,
     remaining: Option<f64>,
     reset: Option<f64>,
     /// A reset that is always a distance in time.
@@ -79,12 +80,15 @@ struct Found {
     cached: bool,
 }
 
-impl Found {
-    fn take(&mut self, name: &str, value: &str, now: f64) {
+impl<'a> Found<'a> {
+    fn take(&mut self, name: &str, value: &'a str, now: f64) {
         match name {
             "age" => self.cached |= number(value).is_some_and(|age| age > 0.0),
-            "ratelimit" => self.draft = strictest(self.draft, draft_items(value)),
-            "ratelimit-policy" => self.policy = least(self.policy, policies(value)),
+            "ratelimit" => self.draft.push(value),
+            "ratelimit-policy" => {
+                self.policies.push(value);
+                self.policy = least(self.policy, policies(value));
+            }
             "ratelimit-limit" | "x-ratelimit-limit" | "x-rate-limit-limit" => {
                 // `3, 3;w=3600`: the items after the first are policies.
                 self.policy = least(self.policy, policies(value));
@@ -114,8 +118,11 @@ impl Found {
         if self.cached {
             return None;
         }
+        let policies = self.policies.iter().flat_map(|value| items(value));
+        let others: Vec<&str> = policies.filter(|item| !counts_requests(item)).map(name_of).collect();
+        let draft = self.draft.iter().map(|value| draft_items(value, &others)).fold(None, strictest);
         let apart = self.remaining.zip(self.reset_after.or(self.reset));
-        let (remaining, reset) = self.draft.or(apart).or(self.shopify)?;
+        let (remaining, reset) = draft.or(apart).or(self.shopify)?;
         (reset > 0.0 && reset <= RESET_MAX).then_some(Hint {
             remaining,
             reset,
@@ -161,24 +168,41 @@ fn parameter(item: &str, key: &str) -> Option<f64> {
     })
 }
 
-/// `"burst";r=50;t=30, …` or the older `limit=100, remaining=50, reset=30`: the strictest item.
-fn draft_items(value: &str) -> Option<(f64, f64)> {
-    let items = value.split(',').map(|item| parameter(item, "r").zip(parameter(item, "t")));
-    let structured = items.fold(None, strictest);
+/// The items of a list: commas part them, but not those in quotes.
+fn items(value: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    value.split(move |one| {
+        quoted ^= one == '"';
+        one == ',' && !quoted
+    })
+}
+
+/// The name of an item, its quotes left aside.
+fn name_of(item: &str) -> &str {
+    item.split(';').next().unwrap_or_default().trim().trim_matches('"')
+}
+
+/// Whether an item counts requests: its unit `qu` says so, or it has none. Bytes, and what is in flight at a time,
+/// are no pace.
+fn counts_requests(item: &str) -> bool {
+    item.split(';').filter_map(|part| part.trim().split_once('=')).all(|(key, unit)| {
+        let unit = unit.trim().trim_matches('"');
+        !key.trim().eq_ignore_ascii_case("qu") || unit.eq_ignore_ascii_case("requests")
+    })
+}
+
+/// `"burst";r=50;t=30, …` or the older `limit=100, remaining=50, reset=30`: the strictest item that counts requests.
+/// `others` are names of policies that count something else.
+fn draft_items(value: &str, others: &[&str]) -> Option<(f64, f64)> {
+    let counting = items(value).filter(|item| counts_requests(item) && !others.contains(&name_of(item)));
+    let structured = counting.map(|item| parameter(item, "r").zip(parameter(item, "t"))).fold(None, strictest);
     let flat = value.replace(',', ";");
     structured.or_else(|| parameter(&flat, "remaining").zip(parameter(&flat, "reset")))
 }
 
-/// `"burst";q=100;w=60, …` or `100;w=60, …`: the lowest rate.
+/// `"burst";q=100;w=60, …` or `100;w=60, …`: the lowest rate of those that count requests.
 fn policies(value: &str) -> Option<f64> {
-    value.split(',').fold(None, |lowest, item| {
-        let other_unit = item.split(';').any(|part| {
-            let part = part.trim();
-            part.starts_with("qu=") && !part.contains("requests")
-        });
-        if other_unit || item.contains("concurrent") {
-            return lowest;
-        }
+    items(value).filter(|item| counts_requests(item)).fold(None, |lowest, item| {
         let quota = parameter(item, "q").or_else(|| quantity(item.split(';').next().unwrap_or_default().trim()));
         let rate = quota.zip(parameter(item, "w")).filter(|(_, window)| *window > 0.0).map(|(q, w)| q / w);
         least(lowest, rate)
@@ -317,8 +341,32 @@ mod tests {
             ("IETF, two items", &[("RateLimit", "\"a\";r=50;t=30, \"b\";r=3;t=60")], hint(3.0, 60.0)),
             (
                 "IETF, bytes are no requests",
-                &[("RateLimit-Policy", "\"b\";q=100;w=1;qu=\"content-bytes\""), ("RateLimit", "\"b\";r=5;t=10")],
-                hint(5.0, 10.0),
+                &[("RateLimit", "\"b\";r=30;t=50"), ("RateLimit-Policy", "\"b\";q=1000000;w=60;qu=\"content-bytes\"")],
+                None,
+            ),
+            (
+                "IETF, nor is what may be in flight at a time",
+                &[("RateLimit-Policy", "c;q=0;qu=\"concurrent-requests\""), ("RateLimit", "c;r=0;t=50")],
+                None,
+            ),
+            (
+                "IETF, requests beside bytes",
+                &[
+                    ("RateLimit-Policy", "\"a,b\";q=9;w=60;qu=\"content-bytes\", \"concurrent\";q=60;w=60;qu=requests"),
+                    ("RateLimit", "\"a,b\";r=0;t=60"),
+                    ("RateLimit", "\"concurrent\";r=30;t=20"),
+                ],
+                policy(30.0, 20.0, 1.0),
+            ),
+            (
+                "IETF bytes, and an older field of requests",
+                &[
+                    ("RateLimit-Policy", "\"b\";q=9;w=60;qu=\"content-bytes\""),
+                    ("RateLimit", "\"b\";r=3;t=60"),
+                    ("X-RateLimit-Remaining", "30"),
+                    ("X-RateLimit-Reset", "20"),
+                ],
+                hint(30.0, 20.0),
             ),
             ("older draft", &[("RateLimit", "limit=100, remaining=50, reset=30")], hint(50.0, 30.0)),
             (
