@@ -301,11 +301,12 @@ impl Controller {
         }
         let Some(shift) = shift else { return };
         let group = self.groups.get_mut(self.slots[host.0 as usize].group);
+        let held = group.as_ref().and_then(|group| group.hold()).is_some_and(|hold| hold.until > now);
         let Some(layer) = group.and_then(|group| group.hot.as_deref_mut()).map(|hot| &mut hot.layer) else { return };
         let told = super::tell::told_steps(layer, shift);
         let mut why = format!("group {name}: {}", super::tell::reason_of_shift(answer, outcome, super::Lane(0)));
         if let Some(number) = layer.adaptive.why(now) {
-            why.push_str(&format!("; {number}"));
+            why.push_str(&format!("; {}", number.later(0.0, held)));
         }
         self.tell_steps(now, host, (What::GroupRate, What::GroupCapacity), told, &why);
     }

@@ -308,6 +308,12 @@ impl HostView {
         refilled.min(self.effective.capacity.max(self.tokens))
     }
 
+    /// How the adaptive number came about, as it is to be told at `now`: the row may be older.
+    pub fn why_at(&self, now: Mono) -> Option<Why> {
+        let held = self.hold_left(now).is_some();
+        self.why.map(|why| why.later(now.secs_since(self.as_of), held))
+    }
+
     /// What is left of the hold at `now`.
     pub fn hold_left(&self, now: Mono) -> Option<Duration> {
         self.hold.map(|hold| hold.until.since(now)).filter(|left| !left.is_zero())

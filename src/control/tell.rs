@@ -48,6 +48,7 @@ impl Controller {
     ) {
         let Some(shift) = shift else { return };
         let Some(hot) = self.slots.get_mut(answer.host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
+        let held = hot.hold().is_some_and(|hold| hold.until > now);
         let layer = hot.adapted(lane);
         let told = told_steps(layer, shift);
         let words = match lane.0 {
@@ -56,7 +57,7 @@ impl Controller {
         };
         let mut why = reason_of_shift(answer, outcome, lane);
         if let Some(number) = layer.adaptive.why(now) {
-            why.push_str(&format!("; {number}"));
+            why.push_str(&format!("; {}", number.later(0.0, held)));
         }
         self.tell_steps(now, answer.host, words, told, &why);
     }

@@ -119,7 +119,7 @@ pub fn bucket(view: &HostView, now: Mono) -> String {
 }
 
 /// How the controller sees it.
-pub fn controller(view: &HostView) -> String {
+pub fn controller(view: &HostView, now: Mono) -> String {
     let (adaptive, original) = (view.adaptive.rate, view.original.rate);
     let trend = match view.trend {
         Trend::Up => "rising",
@@ -129,7 +129,7 @@ pub fn controller(view: &HostView) -> String {
     if view.cold {
         return format!("cold start: {}/s for its first requests, then the original", rate(view.effective.rate));
     }
-    if let Some(why) = view.why {
+    if let Some(why) = view.why_at(now) {
         return why.to_string();
     }
     if adaptive >= original {
@@ -275,10 +275,10 @@ mod tests {
     #[test]
     fn the_controller_explains_itself() {
         let mut view = sample::view(0);
-        assert_eq!(controller(&view), "nothing speaks against the original rate");
+        assert_eq!(controller(&view, NOW), "nothing speaks against the original rate");
         (view.adaptive.rate, view.trend, view.angry_recent) = (0.25, Trend::Down, 16);
-        assert_eq!(controller(&view), "learned 12% of the original, falling; 16 refusals in 5 min");
+        assert_eq!(controller(&view, NOW), "learned 12% of the original, falling; 16 refusals in 5 min");
         view.cold = true;
-        assert_eq!(controller(&view), "cold start: 2.00/s for its first requests, then the original");
+        assert_eq!(controller(&view, NOW), "cold start: 2.00/s for its first requests, then the original");
     }
 }
