@@ -43,6 +43,7 @@ use serde::{Deserialize, Serialize};
 
 pub use command::{
     Amount, Command, CommandResult, Lifetime, OperatorSettings, Override, OverrideSpec, Pause, SkipReason, WakeEven,
+    budget_words,
 };
 pub use concern::{Concern, ConcernKind, Evidence};
 pub use controller::{Controller, Grant, Judgement};

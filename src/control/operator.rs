@@ -4,7 +4,7 @@
 //! controllers learn on under both. Undo restores settings, not what was learned meanwhile.
 
 use super::adaptive::RateController;
-use super::command::{BUDGET_MAX, CAPACITY_RANGE, RATE_RANGE};
+use super::command::{BUDGET_MAX, CAPACITY_RANGE, RATE_RANGE, budget_words};
 use super::history::{Act, Change};
 use super::hold::Holding;
 use super::{
@@ -454,7 +454,7 @@ fn describe(command: &Command) -> String {
         }
         Command::Auto => String::from("auto: override dropped"),
         Command::Reset => String::from("reset to the original rate and capacity"),
-        Command::Budget(budget) => format!("budget of {budget} refusals in 10 minutes"),
+        Command::Budget(budget) => budget_words(*budget),
         Command::Wake(WakeEven::Own) => String::from("wake"),
         Command::Wake(WakeEven::Asked) => String::from("wake, though the server asked to wait"),
         Command::Halt => String::from("halt"),

@@ -241,7 +241,8 @@ fn settled(refusal_budget: u32) -> VirtualHost {
 #[test]
 fn the_number_is_explained_in_the_events_and_in_the_detail() {
     let mut world = settled(8);
-    let said = world.controller.view(world.now, world.host).expect("the host").why.expect("a why").to_string();
+    let said = world.controller.view(world.now, world.host).expect("the host").why_at(world.now);
+    let said = said.expect("a why").to_string();
     let number = said.split_once("/s: measured, ").map_or("", |(number, _)| number);
     assert!(number.parse().is_ok_and(|rate: f64| (1.9..2.1).contains(&rate)), "{said}");
     for part in [" answers in ", " s between two refusals; next probe in ", "; refusals ", " of 8"] {
@@ -280,6 +281,22 @@ fn a_budget_can_be_set_live_and_in_the_configuration_and_undone() {
     world.controller.command(world.now, Command::Redo, &[], "");
     run(&mut world);
     assert_eq!((budget(&world), world.controller.operator_of(host).budget), (3, Some(3)), "done again");
+}
+
+/// 0 is no budget, in every place that tells of one.
+#[test]
+fn a_budget_of_none_is_called_none() {
+    let mut world = settled(8);
+    world.controller.take_decisions();
+    let answer = world.controller.command(world.now, Command::Budget(0), &[world.host], "");
+    assert_eq!(answer.summary, "no refusal budget");
+    let told = world.controller.take_decisions();
+    assert!(told.iter().any(|one| one.what == What::Budget && one.why == "no refusal budget"), "{told:?}");
+    world.run_until(world.now.after(Duration::from_secs(5)), |_, _| OK);
+    let said = world.controller.view(world.now, world.host).expect("the host").why.expect("a why").to_string();
+    assert!(said.ends_with(", no refusal budget"), "{said}");
+    assert_eq!(world.controller.command(world.now, Command::Undo, &[], "").summary, "undone: no refusal budget");
+    assert_eq!(crawldeck::control::budget_words(1), "budget of 1 refusal in 10 minutes");
 }
 
 /// A smaller budget asks less often.
