@@ -61,6 +61,7 @@ pub use snapshot::{
     Trend,
 };
 pub use sweep::REFUSING;
+pub use tell::rate_figures;
 pub use time::Mono;
 
 /// A host, by its number in the controller: dense, from 0, never reused.

@@ -290,21 +290,14 @@ impl Controller {
                 Value::Number(original.rate),
                 "original",
             );
-            if adaptive.rate < original.rate {
-                let (before, after) = (Value::Number(original.rate), Value::Number(adaptive.rate));
-                self.decide(
-                    now,
-                    Who::Controller,
-                    Some(host),
-                    What::Rate,
-                    before,
-                    after,
-                    "cold start: first 10 requests",
-                );
-            }
-        } else if cold && adaptive.rate > super::host::COLD.rate {
-            let (before, after) = (Value::Number(super::host::COLD.rate), Value::Number(adaptive.rate));
-            self.decide(now, Who::Controller, Some(host), What::Rate, before, after, "cold start is over");
+        }
+        let why = match () {
+            () if first_sent && cold && adaptive.rate < original.rate => "cold start: first 10 requests",
+            () if cold && adaptive.rate > super::host::COLD.rate => "cold start is over",
+            () => "",
+        };
+        if !why.is_empty() {
+            self.tell_rate(now, host, adaptive.rate, why);
         }
         self.replan(now, host);
         Some(Grant { host, lane, at: now, probe, rate: target.rate, capacity: target.capacity, tokens })

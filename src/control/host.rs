@@ -487,10 +487,8 @@ impl Hot {
             layer.reconfigure(now, before, after, policy.original);
             let target = layer.adaptive.target(now);
             layer.bucket.set_target(now, target);
-            layer.told = target;
         }
         self.retarget(now, after, settings);
-        self.layer.told = self.layer.adaptive.target(now);
     }
 
     /// The layer that a lane's answers adapt: its endpoint, else the host.

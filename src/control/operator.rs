@@ -148,34 +148,24 @@ impl Controller {
             }
             Command::Reset => {
                 after.overriding = None;
-                let learned = hot.layer.adaptive.target(now);
-                hot.warm = true;
-                let host_bounds = hot.bounds(now, policy, settings);
-                for layer in std::iter::once(&mut hot.layer).chain(hot.endpoints.iter_mut()) {
-                    let bounds = super::adaptive::Bounds { original: layer.original, cold: false, ..host_bounds };
-                    layer.adaptive.reset(now, &bounds);
-                    let target = layer.adaptive.target(now);
-                    layer.bucket.set_target(now, target);
-                    layer.told = target;
-                }
-                let original = hot.layer.original;
-                let id = slot.group;
-                if let Some(shared) = groups.get_mut(id).and_then(|group| group.hot.as_deref_mut()) {
-                    // What is known of a member is known of its group.
-                    let bounds = super::adaptive::Bounds { cold: false, ..shared.bounds(now, hot, settings) };
-                    shared.warm = true;
-                    shared.layer.adaptive.reset(now, &bounds);
-                    shared.layer.told = shared.layer.adaptive.target(now);
-                    shared.retarget(now, settings);
-                    self.save_group_later(id);
-                }
+                self.tell_moved(now, host, Who::Controller, "since it was told last");
+                let group_told = self.reset(now, host);
                 self.set_operator(host, after);
                 if before != after {
                     let (from, to) = (Value::Settings(before), Value::Settings(after));
                     self.decide(now, Who::Operator, Some(host), What::Auto, from, to, why);
                 }
-                let (from, to) = (Value::Number(learned.rate), Value::Number(original.rate));
+                let hot = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut());
+                let hot = hot.ok_or(SkipReason::Unknown)?;
+                // What was told goes to the original: the journal's rates are a chain.
+                let learned = std::mem::replace(&mut hot.layer.told.rate, hot.layer.original.rate);
+                let (from, to) = (Value::Number(learned), Value::Number(hot.layer.original.rate));
                 self.decide(now, Who::Operator, Some(host), What::Reset, from, to, why);
+                self.tell_moved(now, host, Who::Operator, why);
+                for (what, told) in [What::GroupRate, What::GroupCapacity].into_iter().zip(group_told) {
+                    let Some((from, to)) = told else { continue };
+                    self.decide(now, Who::Operator, Some(host), what, Value::Number(from), Value::Number(to), why);
+                }
                 self.retarget(now, host);
                 return Ok(Change::Settings { host, before, after });
             }
@@ -210,6 +200,34 @@ impl Controller {
         self.decide(now, Who::Operator, Some(host), what, Value::Settings(before), Value::Settings(after), why);
         self.retarget(now, host);
         Ok(Change::Settings { host, before, after })
+    }
+
+    /// The controllers of a host, and that of its group, go back to their originals: what that is from and to for the
+    /// group.
+    fn reset(&mut self, now: Mono, host: HostId) -> [Option<(f64, f64)>; 2] {
+        let Self { slots, settings, groups, .. } = self;
+        let slot = &mut slots[host.0 as usize];
+        let policy = &settings.policies[usize::from(slot.policy.0)];
+        let Some(hot) = &mut slot.hot else { return [None; 2] };
+        hot.warm = true;
+        let host_bounds = hot.bounds(now, policy, settings);
+        for layer in std::iter::once(&mut hot.layer).chain(hot.endpoints.iter_mut()) {
+            let bounds = super::adaptive::Bounds { original: layer.original, cold: false, ..host_bounds };
+            layer.adaptive.reset(now, &bounds);
+            let target = layer.adaptive.target(now);
+            layer.bucket.set_target(now, target);
+        }
+        let id = slot.group;
+        let Some(shared) = groups.get_mut(id).and_then(|group| group.hot.as_deref_mut()) else { return [None; 2] };
+        // What is known of a member is known of its group.
+        let bounds = super::adaptive::Bounds { cold: false, ..shared.bounds(now, hot, settings) };
+        shared.warm = true;
+        shared.layer.adaptive.reset(now, &bounds);
+        let target = shared.layer.adaptive.target(now);
+        let told = super::tell::arrival(&mut shared.layer, target);
+        shared.retarget(now, settings);
+        self.save_group_later(id);
+        told
     }
 
     /// Sets what the operator set on a host, and keeps the counts.

@@ -318,7 +318,7 @@ impl SavedLayer {
         use super::adaptive::RateController as _;
         let original = layer.original;
         layer.adaptive = self.adaptive.resumed(now, policy.kind, self.original, original);
-        layer.told = if self.original == original { self.told } else { layer.adaptive.target(now) };
+        layer.told = self.told;
         layer.bucket.set_target(now, layer.adaptive.target(now));
     }
 }
