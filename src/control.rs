@@ -49,7 +49,7 @@ pub use concern::{Concern, ConcernKind, Evidence};
 pub use controller::{Controller, Grant, Judgement};
 pub use decision::{Decision, Value, What, Who};
 pub use group::{GroupId, SavedGroup};
-pub use hints::Hint;
+pub use hints::{Hint, Paced};
 pub use history::SavedHistory;
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, GroupBy, Original, Policy, Settings, Shape};

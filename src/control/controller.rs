@@ -350,7 +350,11 @@ impl Controller {
         if hot.exhausted {
             pace.missed(now);
         }
-        pace.hear(now, hint, in_flight.saturating_sub(1));
+        pace.hear(now, hint, in_flight.saturating_sub(1), self.settings.backoff.retry_after_max);
+        if let Some(group) = self.groups.get_mut(slot.group).and_then(|group| group.hot.as_deref_mut()) {
+            group.retarget(now, &self.settings);
+        }
+        self.retarget(now, host);
     }
 
     /// A wire request ended.
@@ -450,6 +454,7 @@ impl Controller {
         }
         self.save_later(answer.host);
         self.replan(now, answer.host);
+        self.tell_pace(now, answer.host);
         Judgement { outcome, give_up }
     }
 

@@ -352,7 +352,8 @@ impl Controller {
         let mut hot = HotGroup::new(now, layer.original, settings);
         layer.resume(&mut hot.layer, now, &settings.policies[0]);
         hot.holding = holding.resumed(now, super::saved::longest_hold(settings));
-        (hot.pace, hot.sent, hot.refusals) = (pace, sent, refusals);
+        (hot.sent, hot.refusals) = (sent, refusals);
+        hot.pace = pace.resumed(now, settings.backoff.retry_after_max);
         hot.retarget(now, settings);
         hot.layer.bucket.drain(now);
         group.hot = Some(Box::new(hot));

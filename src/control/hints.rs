@@ -4,11 +4,12 @@
 //! A hint can only slow us or pace us. It never lifts a limit, is no promise, and counts for nothing on an answer
 //! from a cache. Where several say something the strictest counts. Malformed values are ignored, one by one.
 
+mod pace;
+
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::Mono;
+pub(super) use self::pace::Pace;
+pub use self::pace::Paced;
 
 /// Values above this are epochs, not seconds; numbers above a thousand times this are milliseconds.
 const EPOCH: f64 = 1e9;
@@ -18,8 +19,6 @@ const RESET_MAX: f64 = 31.0 * 86_400.0;
 const SHOPIFY_LEAK: f64 = 2.0;
 /// A pause until a window's end lasts so much longer.
 const RESET_SLACK: f64 = 0.1;
-/// The longest pause that a hint alone can ask for, seconds. (A Retry-After may ask for more.)
-const PAUSE_MAX: f64 = 6.0 * 3_600.0;
 /// So many refusals within [`WATCH`] although hints were obeyed, and they are not believed for [`DISTRUST`].
 const FALSE_MAX: u8 = 6;
 const WATCH: Duration = Duration::from_secs(600);
@@ -225,85 +224,6 @@ fn most(one: Option<f64>, two: Option<f64>) -> Option<f64> {
     one.zip(two).map(|(one, two)| one.max(two)).or(one).or(two)
 }
 
-/// The pace that a host's hints set.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Pace {
-    rate: f64,
-    valid_until: Mono,
-    not_before: Mono,
-    misses: u8,
-    missed_since: Mono,
-    distrusted_until: Mono,
-}
-
-impl Pace {
-    /// Whether hints are believed at `now`.
-    pub(super) fn trusted(&self, now: Mono) -> bool {
-        now >= self.distrusted_until
-    }
-
-    /// An answer told `hint` while `in_flight` other requests were on their way.
-    pub(super) fn hear(&mut self, now: Mono, hint: &Hint, in_flight: u32) {
-        if !self.trusted(now) {
-            return;
-        }
-        let left = hint.remaining - f64::from(in_flight);
-        if left < 1.0 {
-            let pause = (hint.reset + RESET_SLACK).min(PAUSE_MAX);
-            self.not_before = self.not_before.max(now.after_secs(pause));
-            self.valid_until = self.valid_until.max(self.not_before);
-        } else {
-            let rate = (left - 0.5) / hint.reset;
-            self.rate = hint.policy.map_or(rate, |policy| rate.min(policy));
-            self.valid_until = now.after_secs(hint.reset + 1.0);
-        }
-    }
-
-    /// What another pace allows bounds this one, too.
-    pub(super) fn join(&mut self, other: &Self) {
-        if other.rate > 0.0 && (self.rate <= 0.0 || other.rate < self.rate) {
-            self.rate = other.rate;
-        }
-        self.valid_until = self.valid_until.max(other.valid_until);
-        self.not_before = self.not_before.max(other.not_before);
-        self.distrusted_until = self.distrusted_until.max(other.distrusted_until);
-    }
-
-    /// A refusal that says that the window is used up, although hints were obeyed. Too many, and they are not believed.
-    pub(super) fn missed(&mut self, now: Mono) {
-        if now.since(self.missed_since) > WATCH {
-            self.missed_since = now;
-            self.misses = 0;
-        }
-        self.misses = self.misses.saturating_add(1);
-        if self.misses > FALSE_MAX {
-            *self = Self { distrusted_until: now.after(DISTRUST), ..Self::default() };
-        }
-    }
-
-    /// The rate at most, tokens per second.
-    pub(super) fn rate(&self, now: Mono) -> f64 {
-        if now < self.valid_until && self.rate > 0.0 { self.rate } else { f64::INFINITY }
-    }
-
-    /// As another process left it: no moment lies further off than a header could have put it.
-    pub(super) fn resumed(self, now: Mono) -> Self {
-        let window = now.after_secs(RESET_MAX + 1.0);
-        Self {
-            rate: if self.rate.is_finite() { self.rate.max(0.0) } else { 0.0 },
-            valid_until: self.valid_until.min(window),
-            not_before: self.not_before.min(now.after_secs(PAUSE_MAX)),
-            distrusted_until: self.distrusted_until.min(now.after(DISTRUST)),
-            ..self
-        }
-    }
-
-    /// No request before.
-    pub(super) fn not_before(&self) -> Mono {
-        self.not_before
-    }
-}
-
 #[cfg(test)]
 mod rules;
 
@@ -312,8 +232,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::control::Mono;
 
     const NOW: f64 = 1_700_000_000.0;
+    const LONGEST: Duration = Duration::from_secs(6 * 3_600);
 
     /// A vendor, its headers, and what they say.
     type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<Hint>);
@@ -430,12 +352,12 @@ mod tests {
     fn a_pace_spreads_what_is_left_and_waits_when_nothing_is() {
         let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(100.0));
         assert_eq!(pace.rate(now), f64::INFINITY);
-        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None, bucket: 0 }, 4);
+        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None, bucket: 0 }, 4, LONGEST);
         assert!((pace.rate(now) - 25.5 / 60.0).abs() < 1e-9);
         assert_eq!(pace.rate(now.after_secs(62.0)), f64::INFINITY, "it has run out");
-        pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0);
+        pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0, LONGEST);
         assert_eq!(pace.rate(now), 1.0, "never above the policy");
-        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0);
+        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0, LONGEST);
         assert!(pace.not_before() >= now.after_secs(30.1));
     }
 
@@ -447,7 +369,7 @@ mod tests {
             pace.missed(now);
         }
         assert!(!pace.trusted(now));
-        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None, bucket: 0 }, 0);
+        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None, bucket: 0 }, 0, LONGEST);
         assert_eq!(pace.rate(now), f64::INFINITY);
         assert!(pace.trusted(now.after_secs(3_601.0)));
     }
@@ -463,9 +385,10 @@ mod tests {
             if let Some(hint) = parse(headers, NOW) {
                 prop_assert!(hint.remaining >= 0.0 && hint.reset > 0.0 && hint.reset.is_finite());
                 let mut pace = Pace::default();
-                pace.hear(Mono::ZERO, &hint, in_flight);
+                pace.hear(Mono::ZERO, &hint, in_flight, LONGEST);
                 let rate = pace.rate(Mono::ZERO);
-                prop_assert!(rate > 0.0 && !rate.is_nan());
+                prop_assert!(rate >= 1.0 / LONGEST.as_secs_f64() && !rate.is_nan());
+                prop_assert!(pace.not_before() <= Mono::ZERO.after(LONGEST));
             }
         }
     }

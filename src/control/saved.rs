@@ -301,7 +301,7 @@ impl SavedHost {
         hot.last_ok = self.last_ok;
         hot.last_outcome = self.last_outcome;
         hot.moved = self.moved;
-        hot.pace = self.pace.resumed(now);
+        hot.pace = self.pace.resumed(now, settings.backoff.retry_after_max);
         hot.retarget(now, policy, settings);
         hot.empty(now, policy);
         hot

@@ -98,6 +98,45 @@ impl Controller {
         }
     }
 
+    /// Writes down that what the server's headers say began to limit a host with work, moved, or limits no more.
+    pub(super) fn tell_pace(&mut self, now: Mono, host: HostId) {
+        let Self { slots, settings, groups, .. } = self;
+        let Some(slot) = slots.get_mut(host.0 as usize) else { return };
+        let policy = &settings.policies[usize::from(slot.policy.0)];
+        let id = slot.group;
+        let shared = groups.get_mut(id);
+        let (pace, paced, queued) = match (shared.map(|group| (group.queued, group.hot.as_deref_mut())), &mut slot.hot)
+        {
+            (Some((queued, Some(group))), _) => {
+                let paced = group.paced(now, settings);
+                (&mut group.pace, paced, queued)
+            }
+            (_, Some(hot)) => {
+                let paced = hot.paced(now, policy, settings);
+                (&mut hot.pace, paced, slot.lanes.queued())
+            }
+            (_, None) => return,
+        };
+        let paced = paced.filter(|_| queued > 0);
+        let Some((before, after)) = pace.news(now, paced.as_ref()) else { return };
+        let value = |rate: Option<f64>| rate.map_or(Value::None, Value::Number);
+        let why = match paced {
+            None => String::from("headers limit it no more"),
+            Some(paced) => {
+                let (left, secs) = (paced.left, paced.resets.secs_since(now));
+                let capped = match (paced.capped, paced.rate > 0.0) {
+                    (false, _) => "",
+                    (true, true) => ", capped",
+                    (true, false) => ", capped by retry_after_max",
+                };
+                format!("paced by the server's headers: {left} left for {secs:.0} s{capped}")
+            }
+        };
+        self.decide(now, Who::Server, Some(host), What::Pace, value(before), value(after), why);
+        self.save_later(host);
+        self.save_group_later(id);
+    }
+
     /// Writes down where the rates and capacities of a host's controllers stand, as far as that was not told: something
     /// else than an answer moved them. The journal's rates are a chain, each from where the last one went to.
     pub(super) fn tell_moved(&mut self, now: Mono, host: HostId, who: Who, why: &str) {

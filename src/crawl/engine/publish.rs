@@ -351,6 +351,7 @@ fn line_of(what: What, before: &Value, after: &Value, why: &Clean, url: Option<&
             format!("rate {} → {}/s  ", rate_figures(*before), rate_figures(*after))
         }
         (What::Rate, _, Value::Number(after)) => format!("rate {}/s  ", rate_figures(*after)),
+        (What::Pace, _, Value::Number(rate)) if *rate > 0.0 => format!("pace {}/s  ", rate_figures(*rate)),
         (What::Hold | What::GroupHold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
         (What::Reset, Value::Number(before), Value::Number(after)) => {
             format!("rate {} → {}/s  ", rate_figures(*before), rate_figures(*after))

@@ -78,6 +78,7 @@ fn text(what: What, event: &EventRecord) -> String {
             format!("rate {} → {}/s", rate_figures(*before), rate_figures(*after))
         }
         (What::Rate, _, Value::Number(after)) => format!("rate {}/s", rate_figures(*after)),
+        (What::Pace, _, Value::Number(rate)) if *rate > 0.0 => format!("pace {}/s", rate_figures(*rate)),
         (What::Hold, _, Value::Number(seconds)) => format!("hold {seconds:.0} s"),
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs"),
         (What::Start, ..) => String::from("start"),
