@@ -43,12 +43,13 @@ use serde::{Deserialize, Serialize};
 
 pub use command::{
     Amount, Command, CommandResult, Lifetime, OperatorSettings, Override, OverrideSpec, Pause, SkipReason, WakeEven,
+    budget_words,
 };
 pub use concern::{Concern, ConcernKind, Evidence};
 pub use controller::{Controller, Grant, Judgement};
 pub use decision::{Decision, Value, What, Who};
 pub use group::{GroupId, SavedGroup};
-pub use hints::Hint;
+pub use hints::{Hint, Paced};
 pub use history::SavedHistory;
 pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, GroupBy, Original, Policy, Settings, Shape};
@@ -60,6 +61,7 @@ pub use snapshot::{
     Trend,
 };
 pub use sweep::REFUSING;
+pub use tell::rate_figures;
 pub use time::Mono;
 
 /// A host, by its number in the controller: dense, from 0, never reused.

@@ -57,6 +57,15 @@ pub const CAPACITY_RANGE: std::ops::RangeInclusive<f64> = 1.0..=1_000_000.0;
 /// See [`RATE_RANGE`]; refusals in ten minutes.
 pub const BUDGET_MAX: u32 = 1_000_000;
 
+/// A refusal budget in the words of answers, journal and screen.
+pub fn budget_words(budget: u32) -> String {
+    match budget {
+        0 => String::from("no refusal budget"),
+        1 => String::from("budget of 1 refusal in 10 minutes"),
+        more => format!("budget of {more} refusals in 10 minutes"),
+    }
+}
+
 /// What the operator says.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Command {

@@ -290,21 +290,14 @@ impl Controller {
                 Value::Number(original.rate),
                 "original",
             );
-            if adaptive.rate < original.rate {
-                let (before, after) = (Value::Number(original.rate), Value::Number(adaptive.rate));
-                self.decide(
-                    now,
-                    Who::Controller,
-                    Some(host),
-                    What::Rate,
-                    before,
-                    after,
-                    "cold start: first 10 requests",
-                );
-            }
-        } else if cold && adaptive.rate > super::host::COLD.rate {
-            let (before, after) = (Value::Number(super::host::COLD.rate), Value::Number(adaptive.rate));
-            self.decide(now, Who::Controller, Some(host), What::Rate, before, after, "cold start is over");
+        }
+        let why = match () {
+            () if first_sent && cold && adaptive.rate < original.rate => "cold start: first 10 requests",
+            () if cold && adaptive.rate > super::host::COLD.rate => "cold start is over",
+            () => "",
+        };
+        if !why.is_empty() {
+            self.tell_rate(now, host, adaptive.rate, why);
         }
         self.replan(now, host);
         Some(Grant { host, lane, at: now, probe, rate: target.rate, capacity: target.capacity, tokens })
@@ -357,7 +350,11 @@ impl Controller {
         if hot.exhausted {
             pace.missed(now);
         }
-        pace.hear(now, hint, in_flight.saturating_sub(1));
+        pace.hear(now, hint, in_flight.saturating_sub(1), self.settings.backoff.retry_after_max);
+        if let Some(group) = self.groups.get_mut(slot.group).and_then(|group| group.hot.as_deref_mut()) {
+            group.retarget(now, &self.settings);
+        }
+        self.retarget(now, host);
     }
 
     /// A wire request ended.
@@ -457,6 +454,7 @@ impl Controller {
         }
         self.save_later(answer.host);
         self.replan(now, answer.host);
+        self.tell_pace(now, answer.host);
         Judgement { outcome, give_up }
     }
 

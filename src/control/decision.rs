@@ -88,6 +88,9 @@ pub enum What {
     Concern,
     /// The site's Crawl-delay took effect.
     CrawlDelay,
+    /// What the server's headers say of its limit began to limit, moved, or limits no more; tokens per second (0 = none
+    /// before its window ends), nothing = no limit.
+    Pace,
     /// A host was given up; its URLs follow.
     GiveUp,
     /// A URL failed for good.

@@ -21,7 +21,7 @@ use super::hold::{Gate, Holding, Ruling, Terms, Waits};
 use super::host::{COLD, COLD_REQUESTS, Hot, Layer};
 use super::wake_queue::{Ticket, WakeQueue};
 use super::window::RecentCount;
-use super::{Answer, Hold, HostId, Limiting, Mono, Original, Outcome, Policy, Settings, Shape, Verdict};
+use super::{Answer, Hold, HostId, Limiting, Mono, Original, Outcome, Paced, Policy, Settings, Shape, Verdict};
 
 /// A group, by its number in the controller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -134,6 +134,11 @@ impl HotGroup {
             effective.capacity = 1.0;
         }
         effective
+    }
+
+    /// What the server's headers say of its limit, if nothing else of the group is lower.
+    pub(super) fn paced(&self, now: Mono, settings: &Settings) -> Option<Paced> {
+        self.pace.limiting(now, self.effective(now, settings).rate)
     }
 
     /// Sets the bucket to what is effective now: refilled at the old rate first, nothing granted.
@@ -270,8 +275,9 @@ impl Group {
             return (Mono::NEVER, Limiting::Connections);
         }
         let at = hot.layer.bucket.ready_at(now, cost);
-        let at = at.max(hot.layer.adaptive.ready_at(now)).max(hot.pace.not_before());
-        (at, Limiting::GroupTokens)
+        let at = at.max(hot.layer.adaptive.ready_at(now));
+        let told = hot.pace.not_before();
+        (at.max(told), if told > at.max(now) { Limiting::ServerPace } else { Limiting::GroupTokens })
     }
 }
 

@@ -46,6 +46,7 @@ impl Controller {
             self.save_group_later(id);
             self.save_later(host);
             self.tell_joined(now, host);
+            self.tell_moved(now, host, Who::System, "its group's bucket has what it learned");
             if held {
                 self.replan_members(now, id);
             }
@@ -131,13 +132,13 @@ impl Controller {
             if hot.sent > 0 {
                 let learned = shared.layer.adaptive.clone();
                 hot.layer.adaptive = learned.resumed(now, policy.kind, shared.layer.original, hot.layer.original);
-                hot.layer.told = hot.layer.adaptive.target(now);
                 hot.layer.bucket.drain(now);
             }
             hot.retarget(now, policy, settings);
             self.save_later(host);
             let (from, why) = (Value::Text(name.to_owned()), format!("it is in group {name} no more"));
-            self.decide(now, Who::System, Some(host), What::Group, from, Value::None, why);
+            self.decide(now, Who::System, Some(host), What::Group, from, Value::None, &*why);
+            self.tell_moved(now, host, Who::System, &why);
         }
         self.replan(now, host);
     }
@@ -260,7 +261,6 @@ impl Controller {
             group.measure(|member| policy_in(settings, slots, member));
             if let Some(hot) = group.hot.as_deref_mut() {
                 hot.layer.reconfigure(now, &old.policies[0], &settings.policies[0], group.original);
-                hot.layer.told = hot.layer.adaptive.target(now);
                 hot.retarget(now, settings);
             }
         }
@@ -300,14 +300,19 @@ impl Controller {
             self.decide(now, Who::Controller, Some(host), What::GroupOpen, Value::None, Value::None, why);
         }
         let Some(shift) = shift else { return };
-        let group = self.groups.get_mut(self.slots[host.0 as usize].group);
-        let Some(layer) = group.and_then(|group| group.hot.as_deref_mut()).map(|hot| &mut hot.layer) else { return };
+        let Self { slots, groups, settings, .. } = self;
+        let group = groups.get_mut(slots[host.0 as usize].group);
+        let held = group.as_ref().and_then(|group| group.hold()).is_some_and(|hold| hold.until > now);
+        let Some(hot) = group.and_then(|group| group.hot.as_deref_mut()) else { return };
+        let shift = if hot.is_cold(settings) { super::tell::cold(shift) } else { shift };
+        let layer = &mut hot.layer;
         let told = super::tell::told_steps(layer, shift);
         let mut why = format!("group {name}: {}", super::tell::reason_of_shift(answer, outcome, super::Lane(0)));
         if let Some(number) = layer.adaptive.why(now) {
-            why.push_str(&format!("; {number}"));
+            why.push_str(&format!("; {}", number.later(0.0, held)));
         }
-        self.tell_steps(now, host, (What::GroupRate, What::GroupCapacity), told, &why);
+        let since = format!("group {name}: successes since");
+        self.tell_steps(now, host, (What::GroupRate, What::GroupCapacity), told, [&since, &why]);
     }
 
     /// Has a group saved with the next transaction.
@@ -347,7 +352,8 @@ impl Controller {
         let mut hot = HotGroup::new(now, layer.original, settings);
         layer.resume(&mut hot.layer, now, &settings.policies[0]);
         hot.holding = holding.resumed(now, super::saved::longest_hold(settings));
-        (hot.pace, hot.sent, hot.refusals) = (pace, sent, refusals);
+        (hot.sent, hot.refusals) = (sent, refusals);
+        hot.pace = pace.resumed(now, settings.backoff.retry_after_max);
         hot.retarget(now, settings);
         hot.layer.bucket.drain(now);
         group.hot = Some(Box::new(hot));
@@ -373,7 +379,6 @@ impl HotGroup {
         }
         self.warm |= !hot.is_cold(settings);
         hot.layer.adaptive = Adaptive::new(policy.kind, hot.layer.original);
-        hot.layer.told = hot.layer.original;
         let waits = hot.holding.is_shared() || hot.holding.blocked();
         let held = waits && self.holding.take_over(now, &hot.holding).is_some();
         if hot.holding.is_shared() {
@@ -394,7 +399,6 @@ fn follow(now: Mono, group: &mut Group, before: Original, settings: &Settings) {
     if let Some(hot) = group.hot.as_deref_mut() {
         hot.layer.adaptive.rebase(hot.layer.original, after);
         hot.layer.original = after;
-        hot.layer.told = hot.layer.adaptive.target(now);
         hot.retarget(now, settings);
     }
 }

@@ -4,11 +4,12 @@
 //! A hint can only slow us or pace us. It never lifts a limit, is no promise, and counts for nothing on an answer
 //! from a cache. Where several say something the strictest counts. Malformed values are ignored, one by one.
 
+mod pace;
+
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::Mono;
+pub(super) use self::pace::Pace;
+pub use self::pace::Paced;
 
 /// Values above this are epochs, not seconds; numbers above a thousand times this are milliseconds.
 const EPOCH: f64 = 1e9;
@@ -18,8 +19,6 @@ const RESET_MAX: f64 = 31.0 * 86_400.0;
 const SHOPIFY_LEAK: f64 = 2.0;
 /// A pause until a window's end lasts so much longer.
 const RESET_SLACK: f64 = 0.1;
-/// The longest pause that a hint alone can ask for, seconds. (A Retry-After may ask for more.)
-const PAUSE_MAX: f64 = 6.0 * 3_600.0;
 /// So many refusals within [`WATCH`] although hints were obeyed, and they are not believed for [`DISTRUST`].
 const FALSE_MAX: u8 = 6;
 const WATCH: Duration = Duration::from_secs(600);
@@ -66,9 +65,10 @@ pub fn vendor_wait<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Opt
 
 /// What was found so far.
 #[derive(Default)]
-struct Found {
-    /// `(remaining, reset)` of structured fields, of the fields apart, in order of precedence.
-    draft: Option<(f64, f64)>,
+struct Found<'a> {
+    /// `RateLimit` and `RateLimit-Policy` as they came: what an item counts stands in the policy of its name.
+    draft: Vec<&'a str>,
+    policies: Vec<&'a str>,
     remaining: Option<f64>,
     reset: Option<f64>,
     /// A reset that is always a distance in time.
@@ -79,12 +79,15 @@ struct Found {
     cached: bool,
 }
 
-impl Found {
-    fn take(&mut self, name: &str, value: &str, now: f64) {
+impl<'a> Found<'a> {
+    fn take(&mut self, name: &str, value: &'a str, now: f64) {
         match name {
             "age" => self.cached |= number(value).is_some_and(|age| age > 0.0),
-            "ratelimit" => self.draft = strictest(self.draft, draft_items(value)),
-            "ratelimit-policy" => self.policy = least(self.policy, policies(value)),
+            "ratelimit" => self.draft.push(value),
+            "ratelimit-policy" => {
+                self.policies.push(value);
+                self.policy = least(self.policy, policies(value));
+            }
             "ratelimit-limit" | "x-ratelimit-limit" | "x-rate-limit-limit" => {
                 // `3, 3;w=3600`: the items after the first are policies.
                 self.policy = least(self.policy, policies(value));
@@ -114,8 +117,11 @@ impl Found {
         if self.cached {
             return None;
         }
+        let policies = self.policies.iter().flat_map(|value| items(value));
+        let others: Vec<&str> = policies.filter(|item| !counts_requests(item)).map(name_of).collect();
+        let draft = self.draft.iter().map(|value| draft_items(value, &others)).fold(None, strictest);
         let apart = self.remaining.zip(self.reset_after.or(self.reset));
-        let (remaining, reset) = self.draft.or(apart).or(self.shopify)?;
+        let (remaining, reset) = draft.or(apart).or(self.shopify)?;
         (reset > 0.0 && reset <= RESET_MAX).then_some(Hint {
             remaining,
             reset,
@@ -161,24 +167,41 @@ fn parameter(item: &str, key: &str) -> Option<f64> {
     })
 }
 
-/// `"burst";r=50;t=30, …` or the older `limit=100, remaining=50, reset=30`: the strictest item.
-fn draft_items(value: &str) -> Option<(f64, f64)> {
-    let items = value.split(',').map(|item| parameter(item, "r").zip(parameter(item, "t")));
-    let structured = items.fold(None, strictest);
+/// The items of a list: commas part them, but not those in quotes.
+fn items(value: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    value.split(move |one| {
+        quoted ^= one == '"';
+        one == ',' && !quoted
+    })
+}
+
+/// The name of an item, its quotes left aside.
+fn name_of(item: &str) -> &str {
+    item.split(';').next().unwrap_or_default().trim().trim_matches('"')
+}
+
+/// Whether an item counts requests: its unit `qu` says so, or it has none. Bytes, and what is in flight at a time,
+/// are no pace.
+fn counts_requests(item: &str) -> bool {
+    item.split(';').filter_map(|part| part.trim().split_once('=')).all(|(key, unit)| {
+        let unit = unit.trim().trim_matches('"');
+        !key.trim().eq_ignore_ascii_case("qu") || unit.eq_ignore_ascii_case("requests")
+    })
+}
+
+/// `"burst";r=50;t=30, …` or the older `limit=100, remaining=50, reset=30`: the strictest item that counts requests.
+/// `others` are names of policies that count something else.
+fn draft_items(value: &str, others: &[&str]) -> Option<(f64, f64)> {
+    let counting = items(value).filter(|item| counts_requests(item) && !others.contains(&name_of(item)));
+    let structured = counting.map(|item| parameter(item, "r").zip(parameter(item, "t"))).fold(None, strictest);
     let flat = value.replace(',', ";");
     structured.or_else(|| parameter(&flat, "remaining").zip(parameter(&flat, "reset")))
 }
 
-/// `"burst";q=100;w=60, …` or `100;w=60, …`: the lowest rate.
+/// `"burst";q=100;w=60, …` or `100;w=60, …`: the lowest rate of those that count requests.
 fn policies(value: &str) -> Option<f64> {
-    value.split(',').fold(None, |lowest, item| {
-        let other_unit = item.split(';').any(|part| {
-            let part = part.trim();
-            part.starts_with("qu=") && !part.contains("requests")
-        });
-        if other_unit || item.contains("concurrent") {
-            return lowest;
-        }
+    items(value).filter(|item| counts_requests(item)).fold(None, |lowest, item| {
         let quota = parameter(item, "q").or_else(|| quantity(item.split(';').next().unwrap_or_default().trim()));
         let rate = quota.zip(parameter(item, "w")).filter(|(_, window)| *window > 0.0).map(|(q, w)| q / w);
         least(lowest, rate)
@@ -201,85 +224,6 @@ fn most(one: Option<f64>, two: Option<f64>) -> Option<f64> {
     one.zip(two).map(|(one, two)| one.max(two)).or(one).or(two)
 }
 
-/// The pace that a host's hints set.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Pace {
-    rate: f64,
-    valid_until: Mono,
-    not_before: Mono,
-    misses: u8,
-    missed_since: Mono,
-    distrusted_until: Mono,
-}
-
-impl Pace {
-    /// Whether hints are believed at `now`.
-    pub(super) fn trusted(&self, now: Mono) -> bool {
-        now >= self.distrusted_until
-    }
-
-    /// An answer told `hint` while `in_flight` other requests were on their way.
-    pub(super) fn hear(&mut self, now: Mono, hint: &Hint, in_flight: u32) {
-        if !self.trusted(now) {
-            return;
-        }
-        let left = hint.remaining - f64::from(in_flight);
-        if left < 1.0 {
-            let pause = (hint.reset + RESET_SLACK).min(PAUSE_MAX);
-            self.not_before = self.not_before.max(now.after_secs(pause));
-            self.valid_until = self.valid_until.max(self.not_before);
-        } else {
-            let rate = (left - 0.5) / hint.reset;
-            self.rate = hint.policy.map_or(rate, |policy| rate.min(policy));
-            self.valid_until = now.after_secs(hint.reset + 1.0);
-        }
-    }
-
-    /// What another pace allows bounds this one, too.
-    pub(super) fn join(&mut self, other: &Self) {
-        if other.rate > 0.0 && (self.rate <= 0.0 || other.rate < self.rate) {
-            self.rate = other.rate;
-        }
-        self.valid_until = self.valid_until.max(other.valid_until);
-        self.not_before = self.not_before.max(other.not_before);
-        self.distrusted_until = self.distrusted_until.max(other.distrusted_until);
-    }
-
-    /// A refusal that says that the window is used up, although hints were obeyed. Too many, and they are not believed.
-    pub(super) fn missed(&mut self, now: Mono) {
-        if now.since(self.missed_since) > WATCH {
-            self.missed_since = now;
-            self.misses = 0;
-        }
-        self.misses = self.misses.saturating_add(1);
-        if self.misses > FALSE_MAX {
-            *self = Self { distrusted_until: now.after(DISTRUST), ..Self::default() };
-        }
-    }
-
-    /// The rate at most, tokens per second.
-    pub(super) fn rate(&self, now: Mono) -> f64 {
-        if now < self.valid_until && self.rate > 0.0 { self.rate } else { f64::INFINITY }
-    }
-
-    /// As another process left it: no moment lies further off than a header could have put it.
-    pub(super) fn resumed(self, now: Mono) -> Self {
-        let window = now.after_secs(RESET_MAX + 1.0);
-        Self {
-            rate: if self.rate.is_finite() { self.rate.max(0.0) } else { 0.0 },
-            valid_until: self.valid_until.min(window),
-            not_before: self.not_before.min(now.after_secs(PAUSE_MAX)),
-            distrusted_until: self.distrusted_until.min(now.after(DISTRUST)),
-            ..self
-        }
-    }
-
-    /// No request before.
-    pub(super) fn not_before(&self) -> Mono {
-        self.not_before
-    }
-}
-
 #[cfg(test)]
 mod rules;
 
@@ -288,8 +232,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::control::Mono;
 
     const NOW: f64 = 1_700_000_000.0;
+    const LONGEST: Duration = Duration::from_secs(6 * 3_600);
 
     /// A vendor, its headers, and what they say.
     type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<Hint>);
@@ -317,8 +263,32 @@ mod tests {
             ("IETF, two items", &[("RateLimit", "\"a\";r=50;t=30, \"b\";r=3;t=60")], hint(3.0, 60.0)),
             (
                 "IETF, bytes are no requests",
-                &[("RateLimit-Policy", "\"b\";q=100;w=1;qu=\"content-bytes\""), ("RateLimit", "\"b\";r=5;t=10")],
-                hint(5.0, 10.0),
+                &[("RateLimit", "\"b\";r=30;t=50"), ("RateLimit-Policy", "\"b\";q=1000000;w=60;qu=\"content-bytes\"")],
+                None,
+            ),
+            (
+                "IETF, nor is what may be in flight at a time",
+                &[("RateLimit-Policy", "c;q=0;qu=\"concurrent-requests\""), ("RateLimit", "c;r=0;t=50")],
+                None,
+            ),
+            (
+                "IETF, requests beside bytes",
+                &[
+                    ("RateLimit-Policy", "\"a,b\";q=9;w=60;qu=\"content-bytes\", \"concurrent\";q=60;w=60;qu=requests"),
+                    ("RateLimit", "\"a,b\";r=0;t=60"),
+                    ("RateLimit", "\"concurrent\";r=30;t=20"),
+                ],
+                policy(30.0, 20.0, 1.0),
+            ),
+            (
+                "IETF bytes, and an older field of requests",
+                &[
+                    ("RateLimit-Policy", "\"b\";q=9;w=60;qu=\"content-bytes\""),
+                    ("RateLimit", "\"b\";r=3;t=60"),
+                    ("X-RateLimit-Remaining", "30"),
+                    ("X-RateLimit-Reset", "20"),
+                ],
+                hint(30.0, 20.0),
             ),
             ("older draft", &[("RateLimit", "limit=100, remaining=50, reset=30")], hint(50.0, 30.0)),
             (
@@ -382,12 +352,12 @@ mod tests {
     fn a_pace_spreads_what_is_left_and_waits_when_nothing_is() {
         let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(100.0));
         assert_eq!(pace.rate(now), f64::INFINITY);
-        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None, bucket: 0 }, 4);
+        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None, bucket: 0 }, 4, LONGEST);
         assert!((pace.rate(now) - 25.5 / 60.0).abs() < 1e-9);
         assert_eq!(pace.rate(now.after_secs(62.0)), f64::INFINITY, "it has run out");
-        pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0);
+        pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0, LONGEST);
         assert_eq!(pace.rate(now), 1.0, "never above the policy");
-        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0);
+        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0, LONGEST);
         assert!(pace.not_before() >= now.after_secs(30.1));
     }
 
@@ -399,7 +369,7 @@ mod tests {
             pace.missed(now);
         }
         assert!(!pace.trusted(now));
-        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None, bucket: 0 }, 0);
+        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None, bucket: 0 }, 0, LONGEST);
         assert_eq!(pace.rate(now), f64::INFINITY);
         assert!(pace.trusted(now.after_secs(3_601.0)));
     }
@@ -415,9 +385,10 @@ mod tests {
             if let Some(hint) = parse(headers, NOW) {
                 prop_assert!(hint.remaining >= 0.0 && hint.reset > 0.0 && hint.reset.is_finite());
                 let mut pace = Pace::default();
-                pace.hear(Mono::ZERO, &hint, in_flight);
+                pace.hear(Mono::ZERO, &hint, in_flight, LONGEST);
                 let rate = pace.rate(Mono::ZERO);
-                prop_assert!(rate > 0.0 && !rate.is_nan());
+                prop_assert!(rate >= 1.0 / LONGEST.as_secs_f64() && !rate.is_nan());
+                prop_assert!(pace.not_before() <= Mono::ZERO.after(LONGEST));
             }
         }
     }

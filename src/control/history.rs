@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::saved::SavedOperator;
-use super::{Hold, HostId, OperatorSettings};
+use super::{Hold, HostId, Mono, OperatorSettings};
 
 /// Acts that can be taken back.
 pub(super) const ACTS_MAX: usize = 100;
@@ -36,6 +36,8 @@ pub(super) enum Change {
         hold: Option<Hold>,
         /// That of the group that it was in.
         group: Option<Hold>,
+        /// Headers limited it and are not believed since: until when nothing was to be sent.
+        paced: Option<Mono>,
     },
     /// The halt of the whole crawl; the value after the act.
     Halted(bool),
@@ -157,6 +159,8 @@ enum SavedChange {
         hold: Option<Hold>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group: Option<Hold>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        paced: Option<Mono>,
     },
     Halted(bool),
 }
@@ -167,7 +171,7 @@ impl From<&Act> for SavedAct {
             Change::Settings { host, before, after } => {
                 SavedChange::Settings { host: host.0, before: before.into(), after: after.into() }
             }
-            Change::Woken { host, hold, group } => SavedChange::Woken { host: host.0, hold, group },
+            Change::Woken { host, hold, group, paced } => SavedChange::Woken { host: host.0, hold, group, paced },
             Change::Halted(halted) => SavedChange::Halted(halted),
         };
         Self { name: act.name.clone(), changes: act.changes.iter().map(saved).collect() }
@@ -180,7 +184,7 @@ impl From<SavedAct> for Act {
             SavedChange::Settings { host, before, after } => {
                 Change::Settings { host: HostId(host), before: before.into(), after: after.into() }
             }
-            SavedChange::Woken { host, hold, group } => Change::Woken { host: HostId(host), hold, group },
+            SavedChange::Woken { host, hold, group, paced } => Change::Woken { host: HostId(host), hold, group, paced },
             SavedChange::Halted(halted) => Change::Halted(halted),
         };
         Self { name: act.name, changes: act.changes.into_iter().map(taken).collect() }

@@ -18,8 +18,8 @@ use super::shared::Suspicion;
 use super::wake_queue::Ticket;
 use super::window::{Histogram, RecentCount};
 use super::{
-    Concern, Hold, HostState, Lane, Limiting, Mono, OperatorSettings, Original, Outcome, Policy, PolicyId, Settings,
-    Shape, Trend,
+    Concern, Hold, HostState, Lane, Limiting, Mono, OperatorSettings, Original, Outcome, Paced, Policy, PolicyId,
+    Settings, Shape, Trend,
 };
 
 /// Requests that a cold start covers.
@@ -279,15 +279,16 @@ impl Slot {
         if hot.in_flight >= policy.connections.min(hot.layer.adaptive.in_flight_max()) {
             return Standing::never(Limiting::Connections);
         }
-        let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now)).max(hot.pace.not_before());
-        let mut why = Limiting::NoTokens;
+        let told = hot.pace.not_before();
+        let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now)).max(told);
+        let mut why = if told > now { Limiting::ServerPace } else { Limiting::NoTokens };
         if let Some(delay) = hot.crawl_delay {
             if hot.in_flight > 0 {
                 return Standing::never(Limiting::RobotsDelay);
             }
             if delay.gap_until > now {
+                why = if delay.gap_until >= told { Limiting::RobotsDelay } else { why };
                 not_before = not_before.max(delay.gap_until);
-                why = Limiting::RobotsDelay;
             }
         }
         let mut best = self.best_lane(hot, policy, now);
@@ -321,10 +322,16 @@ impl Slot {
                 None => (host_ready, 0),
             };
             let named = hot.paces.as_ref().map_or(Mono::ZERO, |paces| paces.ready_at(now, Lane(index as u8)));
+            let paced = named > ready.max(now);
             let ready = ready.max(named);
             let at = ready.max(available);
             if at < best.at || (at <= now && best.at > now) {
-                let limiting = if available > ready { Limiting::NothingQueued } else { Limiting::NoTokens };
+                let limiting = match () {
+                    () if available > ready => Limiting::NothingQueued,
+                    () if paced => Limiting::ServerPace,
+                    () => Limiting::NoTokens,
+                };
+                let limiting_lane = if paced { 0 } else { limiting_lane };
                 best = Standing { at, lane: Some(Lane(index as u8)), limiting, limiting_lane };
             }
             if best.at <= now {
@@ -487,10 +494,8 @@ impl Hot {
             layer.reconfigure(now, before, after, policy.original);
             let target = layer.adaptive.target(now);
             layer.bucket.set_target(now, target);
-            layer.told = target;
         }
         self.retarget(now, after, settings);
-        self.layer.told = self.layer.adaptive.target(now);
     }
 
     /// The layer that a lane's answers adapt: its endpoint, else the host.
@@ -517,10 +522,15 @@ impl Hot {
         self.holding.hold()
     }
 
+    /// What the server's headers say of its limit, if nothing else of the host's own is lower.
+    pub(super) fn paced(&self, now: Mono, policy: &Policy, settings: &Settings) -> Option<Paced> {
+        self.pace.limiting(now, self.effective(now, policy, settings).rate)
+    }
+
     /// The next moment at which a lifetime ends.
     pub(super) fn lapse_at(&self) -> Mono {
         let pause = self.operator.pause.and_then(|pause| pause.until).unwrap_or(Mono::NEVER);
         let overriding = self.operator.overriding.and_then(|one| one.until).unwrap_or(Mono::NEVER);
-        pause.min(overriding)
+        pause.min(overriding).min(self.pace.lapses_at())
     }
 }

@@ -4,12 +4,13 @@
 //! controllers learn on under both. Undo restores settings, not what was learned meanwhile.
 
 use super::adaptive::RateController;
-use super::command::{BUDGET_MAX, CAPACITY_RANGE, RATE_RANGE};
+use super::command::{BUDGET_MAX, CAPACITY_RANGE, RATE_RANGE, budget_words};
+use super::group::GroupId;
 use super::history::{Act, Change};
 use super::hold::Holding;
 use super::{
-    Command, CommandResult, Controller, Hold, HostId, HostState, Lifetime, Mono, OperatorSettings, Original, Override,
-    OverrideSpec, Pause, Settings, SkipReason, Value, WakeEven, What, Who,
+    Command, CommandResult, Controller, Hold, HostId, HostState, Lane, Lifetime, Mono, OperatorSettings, Original,
+    Override, OverrideSpec, Pause, Settings, SkipReason, Value, WakeEven, What, Who,
 };
 
 /// Hosts left alone that a result names.
@@ -148,61 +149,68 @@ impl Controller {
             }
             Command::Reset => {
                 after.overriding = None;
-                let learned = hot.layer.adaptive.target(now);
-                hot.warm = true;
-                let host_bounds = hot.bounds(now, policy, settings);
-                for layer in std::iter::once(&mut hot.layer).chain(hot.endpoints.iter_mut()) {
-                    let bounds = super::adaptive::Bounds { original: layer.original, cold: false, ..host_bounds };
-                    layer.adaptive.reset(now, &bounds);
-                    let target = layer.adaptive.target(now);
-                    layer.bucket.set_target(now, target);
-                    layer.told = target;
-                }
-                let original = hot.layer.original;
-                let id = slot.group;
-                if let Some(shared) = groups.get_mut(id).and_then(|group| group.hot.as_deref_mut()) {
-                    // What is known of a member is known of its group.
-                    let bounds = super::adaptive::Bounds { cold: false, ..shared.bounds(now, hot, settings) };
-                    shared.warm = true;
-                    shared.layer.adaptive.reset(now, &bounds);
-                    shared.layer.told = shared.layer.adaptive.target(now);
-                    shared.retarget(now, settings);
-                    self.save_group_later(id);
-                }
+                self.tell_moved(now, host, Who::Controller, "since it was told last");
+                let group_told = self.reset(now, host);
                 self.set_operator(host, after);
                 if before != after {
                     let (from, to) = (Value::Settings(before), Value::Settings(after));
                     self.decide(now, Who::Operator, Some(host), What::Auto, from, to, why);
                 }
-                let (from, to) = (Value::Number(learned.rate), Value::Number(original.rate));
+                let hot = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut());
+                let hot = hot.ok_or(SkipReason::Unknown)?;
+                // What was told goes to the original: the journal's rates are a chain.
+                let learned = std::mem::replace(&mut hot.layer.told.rate, hot.layer.original.rate);
+                let (from, to) = (Value::Number(learned), Value::Number(hot.layer.original.rate));
                 self.decide(now, Who::Operator, Some(host), What::Reset, from, to, why);
+                self.tell_moved(now, host, Who::Operator, why);
+                for (what, told) in [What::GroupRate, What::GroupCapacity].into_iter().zip(group_told) {
+                    let Some((from, to)) = told else { continue };
+                    self.decide(now, Who::Operator, Some(host), what, Value::Number(from), Value::Number(to), why);
+                }
                 self.retarget(now, host);
                 return Ok(Change::Settings { host, before, after });
             }
             Command::Wake(even) => {
                 let id = slot.group;
-                let shared = groups.get_mut(id).and_then(|group| group.hot.as_deref_mut());
+                let paced = hot.paced(now, policy, settings);
+                let mut shared = groups.get_mut(id).and_then(|group| group.hot.as_deref_mut());
+                let paced = paced.or(shared.as_ref().and_then(|shared| shared.paced(now, settings)));
+                let lane = (0..=hot.endpoints.len() as u8).map(Lane);
+                let named =
+                    hot.paces.as_ref().and_then(|paces| lane.filter_map(|lane| paces.limiting(now, lane)).next());
+                let paced = paced.or(named);
                 let hold = hot.holding.hold().filter(|hold| hold.until > now);
                 let shared_hold =
                     shared.as_ref().and_then(|shared| shared.holding.hold()).filter(|hold| hold.until > now);
-                let longest =
-                    hold.into_iter().chain(shared_hold).max_by_key(|hold| hold.until).ok_or(SkipReason::NotHeld)?;
+                let until = hold.iter().chain(&shared_hold).map(|hold| hold.until).chain(paced.map(|one| one.until));
+                let until = until.max().ok_or(SkipReason::NotHeld)?;
                 let asked = |hold: &Hold| hold.reason.server_asked();
-                if (hold.iter().chain(&shared_hold)).any(asked) && *even == WakeEven::Own {
+                let asked = paced.is_some() || hold.iter().chain(&shared_hold).any(asked);
+                if asked && *even == WakeEven::Own {
                     return Err(SkipReason::ServerAsked);
                 }
                 hot.holding.wake(now);
-                if let Some(shared) = shared {
+                if let Some(shared) = &mut shared {
                     shared.holding.wake(now);
                 }
-                let left = Value::Number(longest.until.secs_since(now));
-                self.decide(now, Who::Operator, Some(host), What::Wake, left, Value::Number(0.0), why);
-                if shared_hold.is_some() {
-                    self.save_group_later(id);
-                    self.replan_members(now, id);
+                // What the server told again with the next answer would be obeyed at once.
+                let mut waited = Mono::ZERO;
+                if paced.is_some() {
+                    for pace in std::iter::once(&mut hot.pace).chain(shared.map(|shared| &mut shared.pace)) {
+                        waited = waited.max(pace.not_before());
+                        pace.distrust(now);
+                    }
+                    hot.paces.iter_mut().for_each(|paces| _ = paces.distrust(now));
                 }
-                self.retarget(now, host);
-                return Ok(Change::Woken { host, hold, group: shared_hold });
+                let left = Value::Number(until.secs_since(now));
+                let why = if paced.is_some() {
+                    format!("{why}; its headers count for nothing for an hour")
+                } else {
+                    why.to_owned()
+                };
+                self.decide(now, Who::Operator, Some(host), What::Wake, left, Value::Number(0.0), why);
+                self.after_wake(now, host, id, shared_hold.is_some() || paced.is_some());
+                return Ok(Change::Woken { host, hold, group: shared_hold, paced: paced.map(|_| waited) });
             }
             Command::Halt | Command::GoOn | Command::Undo | Command::Redo => return Err(SkipReason::Already),
         };
@@ -210,6 +218,45 @@ impl Controller {
         self.decide(now, Who::Operator, Some(host), what, Value::Settings(before), Value::Settings(after), why);
         self.retarget(now, host);
         Ok(Change::Settings { host, before, after })
+    }
+
+    /// The controllers of a host, and that of its group, go back to their originals: what that is from and to for the
+    /// group.
+    fn reset(&mut self, now: Mono, host: HostId) -> [Option<(f64, f64)>; 2] {
+        let Self { slots, settings, groups, .. } = self;
+        let slot = &mut slots[host.0 as usize];
+        let policy = &settings.policies[usize::from(slot.policy.0)];
+        let Some(hot) = &mut slot.hot else { return [None; 2] };
+        hot.warm = true;
+        let host_bounds = hot.bounds(now, policy, settings);
+        for layer in std::iter::once(&mut hot.layer).chain(hot.endpoints.iter_mut()) {
+            let bounds = super::adaptive::Bounds { original: layer.original, cold: false, ..host_bounds };
+            layer.adaptive.reset(now, &bounds);
+            let target = layer.adaptive.target(now);
+            layer.bucket.set_target(now, target);
+        }
+        let id = slot.group;
+        let Some(shared) = groups.get_mut(id).and_then(|group| group.hot.as_deref_mut()) else { return [None; 2] };
+        // What is known of a member is known of its group.
+        let bounds = super::adaptive::Bounds { cold: false, ..shared.bounds(now, hot, settings) };
+        shared.warm = true;
+        shared.layer.adaptive.reset(now, &bounds);
+        let target = shared.layer.adaptive.target(now);
+        let told = super::tell::arrival(&mut shared.layer, target);
+        shared.retarget(now, settings);
+        self.save_group_later(id);
+        told
+    }
+
+    /// A wait ended, or stands again: the group's, too, if `group`.
+    fn after_wake(&mut self, now: Mono, host: HostId, id: GroupId, group: bool) {
+        if let Some(shared) = self.groups.get_mut(id).and_then(|group| group.hot.as_deref_mut()).filter(|_| group) {
+            shared.retarget(now, &self.settings);
+            self.save_group_later(id);
+            self.replan_members(now, id);
+        }
+        self.save_later(host);
+        self.retarget(now, host);
     }
 
     /// Sets what the operator set on a host, and keeps the counts.
@@ -226,10 +273,11 @@ impl Controller {
 
     /// Ends pauses and overrides whose lifetime is over.
     pub(super) fn end_lifetimes(&mut self, now: Mono, host: HostId) {
-        let Some(hot) = self.slots[host.0 as usize].hot.as_ref() else { return };
+        let Some(hot) = self.slots[host.0 as usize].hot.as_mut() else { return };
         if hot.lapse_at() > now {
             return;
         }
+        hot.pace.lapse(now);
         let before = hot.operator;
         let lapsed = |until: Option<Mono>| until.is_some_and(|until| until <= now);
         let mut after = before;
@@ -335,9 +383,9 @@ impl Controller {
                     self.retarget(now, host);
                     changed += 1;
                 }
-                Change::Woken { host, hold, group } => match self.rehold(now, host, hold, group, direction) {
+                Change::Woken { host, hold, group, paced } => match self.rehold(now, change, direction) {
                     true => {
-                        let until = hold.iter().chain(&group).map(|hold| hold.until).max();
+                        let until = hold.iter().chain(&group).map(|hold| hold.until).chain(paced).max();
                         let left = Value::Number(until.map_or(0.0, |until| until.secs_since(now)));
                         self.decide(now, Who::Operator, Some(host), what, Value::None, left, &*why);
                         changed += 1;
@@ -364,32 +412,42 @@ impl Controller {
         (CommandResult { changed, first, skipped, summary }, Act { name: act.name, changes: made })
     }
 
-    /// Undoes (or redoes) a wake: the hold stands (or ends) again, if it would still run.
-    fn rehold(
-        &mut self,
-        now: Mono,
-        host: HostId,
-        hold: Option<Hold>,
-        group: Option<Hold>,
-        direction: Direction,
-    ) -> bool {
+    /// Undoes (or redoes) a wake: the hold stands (or ends) again, if it would still run, and what headers tell counts
+    /// again (or not).
+    fn rehold(&mut self, now: Mono, change: Change, direction: Direction) -> bool {
+        let Change::Woken { host, hold, group, paced } = change else { return false };
         let again = |holding: &mut Holding, hold: Hold| match direction {
             Direction::Back => holding.restore(now, hold),
             Direction::Forth => holding.hold() == Some(hold) && holding.wake(now).is_some(),
         };
-        let Some(hot) = self.heat(now, host) else { return false };
-        let mut done = hold.is_some_and(|hold| again(&mut hot.holding, hold));
+        if self.heat(now, host).is_none() {
+            return false;
+        }
         let id = self.slots[host.0 as usize].group;
-        if let Some(hold) = group {
-            let shared = self.groups.get_mut(id).and_then(|group| group.hot.as_deref_mut());
-            if shared.is_some_and(|shared| again(&mut shared.holding, hold)) {
-                done = true;
-                self.save_group_later(id);
-                self.replan_members(now, id);
+        let Some(hot) = self.slots[host.0 as usize].hot.as_deref_mut() else { return false };
+        let mut shared = self.groups.get_mut(id).and_then(|group| group.hot.as_deref_mut());
+        let mut done = hold.is_some_and(|hold| again(&mut hot.holding, hold));
+        if let Some((shared, hold)) = shared.as_mut().zip(group) {
+            done |= again(&mut shared.holding, hold);
+        }
+        if let Some(waited) = paced {
+            for pace in std::iter::once(&mut hot.pace).chain(shared.map(|shared| &mut shared.pace)) {
+                match direction {
+                    Direction::Back => done |= pace.trust(now, waited),
+                    Direction::Forth => {
+                        pace.distrust(now);
+                        done = true;
+                    }
+                }
+            }
+            for paces in hot.paces.iter_mut() {
+                match direction {
+                    Direction::Back => done |= paces.trust(now),
+                    Direction::Forth => _ = paces.distrust(now),
+                }
             }
         }
-        self.save_later(host);
-        self.retarget(now, host);
+        self.after_wake(now, host, id, group.is_some() || paced.is_some());
         done
     }
 
@@ -454,7 +512,7 @@ fn describe(command: &Command) -> String {
         }
         Command::Auto => String::from("auto: override dropped"),
         Command::Reset => String::from("reset to the original rate and capacity"),
-        Command::Budget(budget) => format!("budget of {budget} refusals in 10 minutes"),
+        Command::Budget(budget) => budget_words(*budget),
         Command::Wake(WakeEven::Own) => String::from("wake"),
         Command::Wake(WakeEven::Asked) => String::from("wake, though the server asked to wait"),
         Command::Halt => String::from("halt"),

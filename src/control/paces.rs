@@ -3,7 +3,7 @@
 //! Without an id all of a host is one bucket (`hints::Pace`), which is never too fast. With ids an endpoint whose
 //! bucket is empty holds up neither the rest of its host nor endpoints of another id.
 
-use super::hints::Pace;
+use super::hints::{Pace, Paced};
 use super::{Lane, Mono};
 
 /// Buckets of one host that are told apart, and endpoints that are known to belong to one; the oldest go first.
@@ -52,6 +52,26 @@ impl Paces {
         bucket.pace.not_before().max(slot)
     }
 
+    /// What limits `lane`, if that is what its server told.
+    pub(super) fn limiting(&self, now: Mono, lane: Lane) -> Option<Paced> {
+        let bucket = self.bucket(lane).map(|at| &self.buckets[at])?;
+        bucket.pace.limiting(now, f64::INFINITY).filter(|_| self.ready_at(now, lane) > now)
+    }
+
+    /// None of them is believed for an hour; whether any limits now.
+    pub(super) fn distrust(&mut self, now: Mono) -> bool {
+        let limits = self.lanes.iter().any(|(lane, _)| self.limiting(now, *lane).is_some());
+        self.buckets.iter_mut().for_each(|bucket| bucket.pace.distrust(now));
+        limits
+    }
+
+    /// All are believed again; whether one was not.
+    pub(super) fn trust(&mut self, now: Mono) -> bool {
+        let mut distrusted = false;
+        self.buckets.iter_mut().for_each(|bucket| distrusted |= bucket.pace.trust(now, Mono::ZERO));
+        distrusted
+    }
+
     /// A request goes out on `lane`.
     pub(super) fn on_send(&mut self, now: Mono, lane: Lane) {
         let Some(bucket) = self.bucket(lane).and_then(|at| self.buckets.get_mut(at)) else { return };
@@ -73,6 +93,8 @@ mod tests {
     use super::*;
     use crate::control::Hint;
 
+    const LONGEST: std::time::Duration = std::time::Duration::from_secs(6 * 3_600);
+
     fn hint(remaining: f64, bucket: u64) -> Hint {
         Hint { remaining, reset: 10.0, policy: None, bucket }
     }
@@ -80,9 +102,9 @@ mod tests {
     #[test]
     fn endpoints_of_one_id_share_a_pace_and_others_go_on() {
         let (mut paces, now) = (Paces::default(), Mono::from_secs_f64(100.0));
-        paces.of(Lane(1), 7).hear(now, &hint(5.5, 7), 0);
-        paces.of(Lane(2), 7).hear(now, &hint(5.5, 7), 0);
-        paces.of(Lane(3), 8).hear(now, &hint(0.0, 8), 0);
+        paces.of(Lane(1), 7).hear(now, &hint(5.5, 7), 0, LONGEST);
+        paces.of(Lane(2), 7).hear(now, &hint(5.5, 7), 0, LONGEST);
+        paces.of(Lane(3), 8).hear(now, &hint(0.0, 8), 0, LONGEST);
         assert_eq!(paces.ready_at(now, Lane(4)), Mono::ZERO, "nothing was said about it");
         assert!(paces.ready_at(now, Lane(3)) >= now.after_secs(10.1), "its bucket is empty");
         // 5 in 10 s, whichever of the two sends.

@@ -173,15 +173,11 @@ impl Controller {
         hot.warm = true;
         let (original, target) = (hot.layer.original, hot.layer.adaptive.target(now));
         hot.retarget(now, policy, &self.settings);
-        hot.layer.told = target;
         if untold {
             let (before, after) = (Value::None, Value::Number(original.rate));
             self.decide(now, Who::System, Some(host), What::Rate, before, after, "original");
         }
-        if target.rate != original.rate {
-            let (before, after) = (Value::Number(original.rate), Value::Number(target.rate));
-            self.decide(now, Who::Controller, Some(host), What::Rate, before, after, seed.to_string());
-        }
+        self.tell_rate(now, host, target.rate, &seed.to_string());
         self.save_later(host);
         self.replan(now, host);
         true

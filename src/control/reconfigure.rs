@@ -74,21 +74,21 @@ impl Controller {
             }
             slot.lanes = Lanes::of(after);
         }
-        let mut told = None;
+        let (mut told, mut moved) = (None, false);
         if let Some(hot) = &mut slot.hot {
-            let (original, rate) = (hot.layer.original, hot.layer.adaptive.target(now).rate);
+            let (original, target) = (hot.layer.original, hot.layer.adaptive.target(now));
             hot.reconfigure(now, before, after, settings, lanes.as_deref());
-            let now_at = (hot.layer.original, hot.layer.adaptive.target(now).rate);
-            told = Some(((original, rate), now_at)).filter(|(before, after)| before.0 != after.0);
+            moved = hot.layer.adaptive.target(now) != target || lanes.is_some();
+            told = Some((original, hot.layer.original)).filter(|(before, after)| before != after);
         }
-        if let Some(((original, rate), (new_original, new_rate))) = told {
+        if let Some((original, new_original)) = told {
             let (from, to) = (Value::Number(original.rate), Value::Number(new_original.rate));
             let why = format!("configuration read again: capacity {} to {}", original.capacity, new_original.capacity);
             self.decide(now, Who::System, Some(host), What::Original, from, to, why);
-            if rate != new_rate {
-                let (from, to) = (Value::Number(rate), Value::Number(new_rate));
-                self.decide(now, Who::System, Some(host), What::Rate, from, to, "the original was changed");
-            }
+        }
+        if moved {
+            let why = if told.is_some() { "the original was changed" } else { "configuration read again" };
+            self.tell_moved(now, host, Who::System, why);
         }
         if told.is_some() {
             self.save_later(host);

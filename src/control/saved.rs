@@ -301,7 +301,7 @@ impl SavedHost {
         hot.last_ok = self.last_ok;
         hot.last_outcome = self.last_outcome;
         hot.moved = self.moved;
-        hot.pace = self.pace.resumed(now);
+        hot.pace = self.pace.resumed(now, settings.backoff.retry_after_max);
         hot.retarget(now, policy, settings);
         hot.empty(now, policy);
         hot
@@ -318,7 +318,7 @@ impl SavedLayer {
         use super::adaptive::RateController as _;
         let original = layer.original;
         layer.adaptive = self.adaptive.resumed(now, policy.kind, self.original, original);
-        layer.told = if self.original == original { self.told } else { layer.adaptive.target(now) };
+        layer.told = self.told;
         layer.bucket.set_target(now, layer.adaptive.target(now));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::adaptive::Why;
-use super::{Concern, HostId, Mono, Original, Outcome, Override, Pause};
+use super::{Concern, HostId, Mono, Original, Outcome, Override, Paced, Pause};
 
 /// What one host is doing, in one word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -74,6 +74,8 @@ pub enum Limiting {
     GroupTokens,
     /// Whose bucket it shares is being found out.
     Placing,
+    /// What the server's headers say of its limit: [`HostView::paced`] has it.
+    ServerPace,
 }
 
 impl Limiting {
@@ -92,6 +94,7 @@ impl Limiting {
             Self::GlobalRate => "global rate",
             Self::GroupTokens => "no tokens in the group",
             Self::Placing => "asking for its address",
+            Self::ServerPace => "paced by the server's headers",
         }
     }
 }
@@ -232,6 +235,8 @@ pub struct HostView {
     pub hold: Option<Hold>,
     /// The site's Crawl-delay as it asked, and whether it was capped.
     pub crawl_delay: Option<(Duration, bool)>,
+    /// What the server's headers say of its limit, if that is what limits the rate now.
+    pub paced: Option<Paced>,
     /// Requests in flight.
     pub in_flight: u32,
     /// Requests in flight at most.
@@ -306,6 +311,12 @@ impl HostView {
     pub fn tokens_at(&self, now: Mono) -> f64 {
         let refilled = self.tokens + self.effective.rate * now.secs_since(self.as_of);
         refilled.min(self.effective.capacity.max(self.tokens))
+    }
+
+    /// How the adaptive number came about, as it is to be told at `now`: the row may be older.
+    pub fn why_at(&self, now: Mono) -> Option<Why> {
+        let held = self.hold_left(now).is_some();
+        self.why.map(|why| why.later(now.secs_since(self.as_of), held))
     }
 
     /// What is left of the hold at `now`.

@@ -22,12 +22,26 @@ impl Controller {
             let host = HostId(u32::try_from(self.sweep_at).unwrap_or(u32::MAX));
             self.sweep_at += 1;
             self.end_lifetimes(now, host);
+            self.end_group_pace(now, host);
+            self.tell_pace(now, host);
             self.check_patience(now, host);
             self.check_concern(now, host);
             if self.sweep_at >= self.slots.len() {
                 self.sweep_at = 0;
                 self.outlook = self.look_out(now);
             }
+        }
+    }
+
+    /// Ends what the headers of a host's group told, if its time is over.
+    fn end_group_pace(&mut self, now: Mono, host: HostId) {
+        let Self { slots, groups, settings, .. } = self;
+        let id = slots[host.0 as usize].group;
+        let Some(group) = groups.get_mut(id).and_then(|group| group.hot.as_deref_mut()) else { return };
+        if group.pace.lapse(now) {
+            group.retarget(now, settings);
+            self.replan_group(now, id);
+            self.touch(host);
         }
     }
 

@@ -2,11 +2,22 @@
 
 use super::adaptive::{RateController as _, Shift};
 use super::hold::Ruling;
-use super::host::Layer;
-use super::{Answer, Controller, Hold, HoldReason, HostId, Lane, Mono, Outcome, Value, Verdict, What, Who};
+use super::host::{COLD, Layer};
+use super::{Answer, Controller, Hold, HoldReason, HostId, Lane, Mono, Original, Outcome, Value, Verdict, What, Who};
 
 /// A rate that climbs is told each time it has grown by so much, and when it arrives.
 const TOLD_STEP: f64 = 1.25;
+
+/// A rate as it is written in lines that tell of a change.
+pub fn rate_figures(rate: f64) -> String {
+    let decimals = if rate < 0.1 { 4 } else { 2 };
+    format!("{rate:.decimals$}")
+}
+
+/// Whether two values read the same in such a line: a change from one to the other is no news.
+pub(super) fn reads_same(one: f64, two: f64) -> bool {
+    one == two || (one - two).abs() < 0.02 && rate_figures(one) == rate_figures(two)
+}
 
 impl Controller {
     /// Writes down what an answer did to the host's holds.
@@ -47,7 +58,10 @@ impl Controller {
         shift: Option<Shift>,
     ) {
         let Some(shift) = shift else { return };
-        let Some(hot) = self.slots.get_mut(answer.host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
+        let Self { slots, settings, .. } = self;
+        let Some(hot) = slots.get_mut(answer.host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
+        let shift = if lane.0 == 0 && hot.is_cold(settings) { cold(shift) } else { shift };
+        let held = hot.hold().is_some_and(|hold| hold.until > now);
         let layer = hot.adapted(lane);
         let told = told_steps(layer, shift);
         let words = match lane.0 {
@@ -56,20 +70,103 @@ impl Controller {
         };
         let mut why = reason_of_shift(answer, outcome, lane);
         if let Some(number) = layer.adaptive.why(now) {
-            why.push_str(&format!("; {number}"));
+            why.push_str(&format!("; {}", number.later(0.0, held)));
         }
-        self.tell_steps(now, answer.host, words, told, &why);
+        let since = match lane.0 {
+            0 => String::from("successes since"),
+            lane => format!("successes since, on endpoint {lane}"),
+        };
+        self.tell_steps(now, answer.host, words, told, [&since, &why]);
     }
 
-    /// Writes down the steps of a rate and of a capacity.
-    pub(super) fn tell_steps(&mut self, now: Mono, host: HostId, words: (What, What), told: [Steps; 2], why: &str) {
+    /// Writes down the steps of a rate and of a capacity, and why: of those before the last one, and of that.
+    pub(super) fn tell_steps(
+        &mut self,
+        now: Mono,
+        host: HostId,
+        words: (What, What),
+        told: [Steps; 2],
+        whys: [&str; 2],
+    ) {
         for (what, steps) in [words.0, words.1].into_iter().zip(told) {
             let last = steps.len().saturating_sub(1);
             for (index, (before, after)) in steps.into_iter().enumerate() {
-                let why = if index < last { "successes since" } else { why };
+                let why = whys[usize::from(index == last)];
                 let (before, after) = (Value::Number(before), Value::Number(after));
                 self.decide(now, Who::Controller, Some(host), what, before, after, why);
             }
+        }
+    }
+
+    /// Writes down that what the server's headers say began to limit a host with work, moved, or limits no more.
+    pub(super) fn tell_pace(&mut self, now: Mono, host: HostId) {
+        let Self { slots, settings, groups, .. } = self;
+        let Some(slot) = slots.get_mut(host.0 as usize) else { return };
+        let policy = &settings.policies[usize::from(slot.policy.0)];
+        let id = slot.group;
+        let shared = groups.get_mut(id);
+        let (pace, paced, queued) = match (shared.map(|group| (group.queued, group.hot.as_deref_mut())), &mut slot.hot)
+        {
+            (Some((queued, Some(group))), _) => {
+                let paced = group.paced(now, settings);
+                (&mut group.pace, paced, queued)
+            }
+            (_, Some(hot)) => {
+                let paced = hot.paced(now, policy, settings);
+                (&mut hot.pace, paced, slot.lanes.queued())
+            }
+            (_, None) => return,
+        };
+        let paced = paced.filter(|_| queued > 0);
+        let Some((before, after)) = pace.news(now, paced.as_ref()) else { return };
+        let value = |rate: Option<f64>| rate.map_or(Value::None, Value::Number);
+        let why = match paced {
+            None => String::from("headers limit it no more"),
+            Some(paced) => {
+                let (left, secs) = (paced.left, paced.resets.secs_since(now));
+                let capped = match (paced.capped, paced.rate > 0.0) {
+                    (false, _) => "",
+                    (true, true) => ", capped",
+                    (true, false) => ", capped by retry_after_max",
+                };
+                format!("paced by the server's headers: {left} left for {secs:.0} s{capped}")
+            }
+        };
+        self.decide(now, Who::Server, Some(host), What::Pace, value(before), value(after), why);
+        self.save_later(host);
+        self.save_group_later(id);
+    }
+
+    /// Writes down where the rates and capacities of a host's controllers stand, as far as that was not told: something
+    /// else than an answer moved them. The journal's rates are a chain, each from where the last one went to.
+    pub(super) fn tell_moved(&mut self, now: Mono, host: HostId, who: Who, why: &str) {
+        let Self { slots, settings, .. } = self;
+        let Some(hot) = slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
+        let rate = hot.adaptive(now, settings).rate;
+        let mut told = Vec::new();
+        for (lane, layer) in std::iter::once(&mut hot.layer).chain(hot.endpoints.iter_mut()).enumerate() {
+            let target = layer.adaptive.target(now);
+            let target = if lane == 0 { Original { rate, ..target } } else { target };
+            told.push((lane, arrival(layer, target)));
+        }
+        for (lane, told) in told {
+            let (words, why) = match lane {
+                0 => ((What::Rate, What::Capacity), why.to_owned()),
+                lane => ((What::EndpointRate, What::EndpointCapacity), format!("{why}, on endpoint {lane}")),
+            };
+            for (what, (before, after)) in [words.0, words.1].into_iter().zip(told).filter_map(|(a, b)| Some((a, b?))) {
+                self.decide(now, who, Some(host), what, Value::Number(before), Value::Number(after), &*why);
+            }
+        }
+    }
+
+    /// Writes down that a host's rate is `rate` now, if that is news.
+    pub(super) fn tell_rate(&mut self, now: Mono, host: HostId, rate: f64, why: &str) {
+        let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) else { return };
+        let capacity = hot.layer.told.capacity;
+        if let [Some((before, after)), _] = arrival(&mut hot.layer, Original { rate, capacity }) {
+            let (before, after) = (Value::Number(before), Value::Number(after));
+            self.decide(now, Who::Controller, Some(host), What::Rate, before, after, why);
         }
     }
 
@@ -77,8 +174,8 @@ impl Controller {
     pub fn tell_last(&mut self, now: Mono) {
         for index in 0..self.slots.len() {
             let Some(hot) = self.slots[index].hot.as_mut() else { continue };
-            let (before, after) = (hot.layer.told.rate, hot.layer.adaptive.target(now).rate);
-            if before != after {
+            let (before, after) = (hot.layer.told.rate, hot.adaptive(now, &self.settings).rate);
+            if !reads_same(before, after) {
                 hot.layer.told.rate = after;
                 let host = Some(HostId(u32::try_from(index).unwrap_or(u32::MAX)));
                 let (before, after) = (Value::Number(before), Value::Number(after));
@@ -86,6 +183,24 @@ impl Controller {
             }
         }
     }
+}
+
+/// A shift as a cold start lets it through to the bucket.
+pub(super) fn cold(shift: Shift) -> Shift {
+    let cold = |one: Original| Original { rate: one.rate.min(COLD.rate), ..one };
+    Shift { before: cold(shift.before), after: cold(shift.after) }
+}
+
+/// Rate and capacity from what was told of `layer` to `target`, noted as told where they read different.
+pub(super) fn arrival(layer: &mut Layer, target: Original) -> [Option<(f64, f64)>; 2] {
+    let told = |told: &mut f64, target: f64| {
+        let before = *told;
+        (!reads_same(before, target)).then(|| {
+            *told = target;
+            (before, target)
+        })
+    };
+    [told(&mut layer.told.rate, target.rate), told(&mut layer.told.capacity, target.capacity)]
 }
 
 /// From what to what, step by step.
@@ -102,18 +217,15 @@ pub(super) fn told_steps(layer: &mut Layer, shift: Shift) -> [Steps; 2] {
 }
 
 /// The steps of a change that are worth a line: every fall, with the untold climb before it; a climb since
-/// it was last told, when that has become [`TOLD_STEP`] or arrives at the original.
+/// it was last told, when that has become [`TOLD_STEP`] or arrives at the original. Each begins where the last one
+/// ended, and none reads the same at both ends.
 fn steps(told: f64, before: f64, after: f64, original: f64) -> Steps {
-    if after < before {
-        let mut steps = Vec::with_capacity(2);
-        if told != before {
-            steps.push((told, before));
-        }
-        steps.push((before, after));
-        return steps;
+    if after < before && told < before && !reads_same(told, before) && !reads_same(before, after) {
+        return vec![(told, before), (before, after)];
     }
-    let tells = after > before && (after >= original || after >= told * TOLD_STEP);
-    if tells { vec![(told, after)] } else { Vec::new() }
+    let falls = after < told;
+    let climbs = after > before && after > told && (after >= original || after >= told * TOLD_STEP);
+    if (falls || climbs) && !reads_same(told, after) { vec![(told, after)] } else { Vec::new() }
 }
 
 pub(super) fn hold_reason(hold: &Hold, verdict: Verdict) -> String {

@@ -109,6 +109,18 @@ impl Controller {
             let bound = shared.layer.bucket.target();
             effective = if bound.rate < effective.rate { bound } else { effective };
         }
+        let own = hot.and_then(|hot| hot.paced(now, policy, &self.settings));
+        let paced = shared.and_then(|shared| shared.paced(now, &self.settings));
+        // A group is bound by the lower of the two, a lane by its own.
+        let paced = paced.filter(|paced| paced.rate <= effective.rate).or(own);
+        let lane = standing.lane.unwrap_or_default();
+        let named = hot.and_then(|hot| hot.paces.as_ref()?.limiting(now, lane));
+        let paced = if standing.limiting == Limiting::ServerPace { named.or(paced) } else { paced };
+        let limiting = match self.limiting(&standing, now) {
+            Limiting::NoTokens if paced.is_some() && standing.limiting_lane == 0 => Limiting::ServerPace,
+            Limiting::GroupTokens if paced.is_some() => Limiting::ServerPace,
+            limiting => limiting,
+        };
         let hold = self.hold(host);
         let recent = hot.map(|hot| hot.histogram.recent(now)).unwrap_or_default();
         let latency = hot.and_then(|hot| hot.latency.median_and_p95());
@@ -116,7 +128,7 @@ impl Controller {
             id: host,
             as_of: now,
             state: slot.state_of(&standing, now, self.groups.get(slot.group)),
-            limiting: self.limiting(&standing, now),
+            limiting,
             limiting_lane: standing.limiting_lane,
             tokens: hot.map_or(original.capacity, |hot| hot.layer.bucket.tokens(now)),
             effective,
@@ -130,6 +142,7 @@ impl Controller {
                 .map_or(Trend::Level, |(_, trend)| trend),
             hold: hold.filter(|hold| hold.until > now),
             crawl_delay: hot.and_then(|hot| hot.crawl_delay).map(|one| (one.asked, one.obeyed < one.asked)),
+            paced,
             in_flight: hot.map_or(0, |hot| hot.in_flight),
             connections: policy.connections,
             queued,

@@ -10,7 +10,7 @@ use super::filter::{Filter, nearest};
 use super::spec;
 use crate::clock::Wall;
 use crate::config::{THEMES, is_theme_file};
-use crate::control::{Command, Lifetime, WakeEven};
+use crate::control::{Command, Lifetime, WakeEven, budget_words};
 use crate::text::Clean;
 use crate::watch::Change;
 
@@ -22,7 +22,7 @@ pub const VERBS: [(&str, &str); 22] = [
     ("resume", "[HOSTS]"),
     ("auto", "[HOSTS]: drop the override"),
     ("reset", "[HOSTS]: to the original rate"),
-    ("budget", "3 [HOSTS]: refusals in 10 minutes before probing stops"),
+    ("budget", "3 [HOSTS]: refusals in 10 minutes before probing stops, 0 = no budget"),
     ("wake", "[HOSTS]: end the hold"),
     ("halt", "the whole crawl"),
     ("go-on", "after a halt"),
@@ -252,7 +252,7 @@ pub fn words(command: &Command) -> String {
         }
         Command::Auto => String::from("drop the override"),
         Command::Reset => String::from("reset to the original rate"),
-        Command::Budget(budget) => format!("budget of {budget} refusals in 10 minutes"),
+        Command::Budget(budget) => budget_words(*budget),
         Command::Wake(_) => String::from("wake now"),
         Command::Halt => String::from("halt"),
         Command::GoOn => String::from("go on"),

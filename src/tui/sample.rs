@@ -37,6 +37,7 @@ pub fn view(id: u32) -> HostView {
         connections: 4,
         queued: 730,
         requests: 2_204,
+        paced: None,
         recent: [90, 6, 4, 0, 0],
         total: [2_000, 100, 100, 4, 0],
         angry_recent: 0,

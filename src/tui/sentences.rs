@@ -2,7 +2,9 @@
 //!
 //! Words of our own and figures only, so the text is always safe to show.
 
-use crate::control::{ConcernKind, HoldReason, HostState, HostView, Limiting, Mono, Trend};
+use std::time::Duration;
+
+use crate::control::{ConcernKind, HoldReason, HostState, HostView, Limiting, Mono, Paced, Trend};
 
 use super::format::{age, countdown, rate, span};
 use super::why::outcome_words;
@@ -77,6 +79,27 @@ fn limiting(view: &HostView, now: Mono) -> String {
         Limiting::GlobalRate => String::from("the global rate is used up"),
         Limiting::GroupTokens => String::from("waits for its turn at the bucket that its group shares"),
         Limiting::Placing => String::from("its address is looked up: hosts of one address share a bucket"),
+        Limiting::ServerPace => match view.paced {
+            Some(paced) => server_pace(&paced, now),
+            None => String::from("paced by the server's headers"),
+        },
+    }
+}
+
+/// What the server's headers say of its limit, and what is made of it.
+fn server_pace(paced: &Paced, now: Mono) -> String {
+    let left = age(paced.resets.since(now));
+    let capped = match (paced.capped, paced.rate > 0.0) {
+        (false, _) => String::new(),
+        (true, true) => String::from("; spread no thinner than that"),
+        (true, false) => format!("; cut to retry_after_max, {} left", age(paced.until.since(now))),
+    };
+    match paced.rate > 0.0 {
+        true => {
+            let (rate, requests) = (rate(paced.rate), paced.left);
+            format!("paced by the server's headers to {rate}/s: {requests} left for the next {left}{capped}")
+        }
+        false => format!("its window is used up, the server's headers say: more in {left}{capped}"),
     }
 }
 
@@ -106,20 +129,27 @@ pub fn bucket(view: &HostView, now: Mono) -> String {
             Limiting::GroupTokens => format!("{level}: not this bucket but that of its group limits"),
             Limiting::RequestLimit => format!("{level}: not rate-limited, the host's request limit is reached"),
             // It came since the snapshot, and is as good as spent.
-            Limiting::NoTokens => String::from("rate-limited by us: this token goes out at once"),
+            Limiting::NoTokens | Limiting::ServerPace if view.paced.is_none_or(|paced| paced.rate > 0.0) => {
+                String::from("rate-limited by us: this token goes out at once")
+            }
+            Limiting::ServerPace => format!("{level}: not the bucket but the server's window limits"),
             _ => format!("{level}: not rate-limited"),
         };
     }
     if view.effective.rate > 0.0 {
         let wait = (1.0 - tokens) / view.effective.rate;
-        format!("empty: rate-limited by us, next token in {wait:.1} s")
+        let wait = if wait < 600.0 { format!("{wait:.1} s") } else { age(Duration::from_secs_f64(wait.min(1e12))) };
+        match view.limiting {
+            Limiting::ServerPace => format!("empty: as the server's headers have it, next token in {wait}"),
+            _ => format!("empty: rate-limited by us, next token in {wait}"),
+        }
     } else {
         String::from("empty, and nothing fills it: the rate is 0")
     }
 }
 
 /// How the controller sees it.
-pub fn controller(view: &HostView) -> String {
+pub fn controller(view: &HostView, now: Mono) -> String {
     let (adaptive, original) = (view.adaptive.rate, view.original.rate);
     let trend = match view.trend {
         Trend::Up => "rising",
@@ -129,7 +159,7 @@ pub fn controller(view: &HostView) -> String {
     if view.cold {
         return format!("cold start: {}/s for its first requests, then the original", rate(view.effective.rate));
     }
-    if let Some(why) = view.why {
+    if let Some(why) = view.why_at(now) {
         return why.to_string();
     }
     if adaptive >= original {
@@ -192,7 +222,6 @@ mod tests {
     use super::*;
     use crate::control::{Hold, Original, Pause};
     use crate::tui::sample;
-    use std::time::Duration;
 
     const NOW: Mono = sample::NOW;
 
@@ -213,6 +242,22 @@ mod tests {
         let mut view = sample::view(0);
         view.pause = Some(Pause { since: NOW, until: Some(NOW.after_secs(90.0)) });
         assert_eq!(state(&view, NOW).1, "by you, 0s ago; resumes by itself in 01:30");
+    }
+
+    #[test]
+    fn what_headers_told_is_the_reason() {
+        let mut view = sample::view(0);
+        let (resets, until) = (NOW.after_secs(120.0), NOW.after_secs(121.0));
+        let paced = Paced { rate: 0.5, left: 8.0, resets, until, capped: false };
+        (view.limiting, view.paced, view.tokens) = (Limiting::ServerPace, Some(paced), 0.0);
+        view.effective.rate = 0.5;
+        assert_eq!(state(&view, NOW).1, "paced by the server's headers to 0.50/s: 8 left for the next 2m");
+        assert_eq!(bucket(&view, NOW), "empty: as the server's headers have it, next token in 2.0 s");
+        view.paced = Some(Paced { rate: 0.0, capped: true, ..paced });
+        view.tokens = 1.0;
+        let said = "its window is used up, the server's headers say: more in 2m; cut to retry_after_max, 2m left";
+        assert_eq!(state(&view, NOW).1, said);
+        assert_eq!(bucket(&view, NOW), "not empty: not the bucket but the server's window limits");
     }
 
     #[test]
@@ -275,10 +320,10 @@ mod tests {
     #[test]
     fn the_controller_explains_itself() {
         let mut view = sample::view(0);
-        assert_eq!(controller(&view), "nothing speaks against the original rate");
+        assert_eq!(controller(&view, NOW), "nothing speaks against the original rate");
         (view.adaptive.rate, view.trend, view.angry_recent) = (0.25, Trend::Down, 16);
-        assert_eq!(controller(&view), "learned 12% of the original, falling; 16 refusals in 5 min");
+        assert_eq!(controller(&view, NOW), "learned 12% of the original, falling; 16 refusals in 5 min");
         view.cold = true;
-        assert_eq!(controller(&view), "cold start: 2.00/s for its first requests, then the original");
+        assert_eq!(controller(&view, NOW), "cold start: 2.00/s for its first requests, then the original");
     }
 }

@@ -360,8 +360,9 @@ fn wake_targets(model: &mut Model, targets: Vec<HostId>, chosen_by: Clean, now: 
         .iter()
         .copied()
         .filter(|id| {
-            let hold = model.latest(*id).and_then(|row| row.view.hold).filter(|hold| hold.until > engine_now);
-            hold.is_some_and(|hold| hold.reason.server_asked())
+            let Some(view) = model.latest(*id).map(|row| &row.view) else { return false };
+            let hold = view.hold.filter(|hold| hold.until > engine_now);
+            view.paced.is_some() || hold.is_some_and(|hold| hold.reason.server_asked())
         })
         .collect();
     if asked.is_empty() {

@@ -45,6 +45,16 @@ pub fn parts(view: &HostView, now: Mono, wall: Wall, times: &str) -> Vec<String>
         parts.push(format!("until {}", wall.after(hold.until.since(now)).time_of_day()));
     }
     parts.extend(limiting_words(view, held.is_some()));
+    if let (Limiting::ServerPace, Some(paced)) = (view.limiting, view.paced) {
+        let until = wall.after(paced.resets.since(now));
+        let left = if paced.rate > 0.0 { format!("{} left ", paced.left) } else { String::new() };
+        let day = Duration::from_secs(86_400);
+        parts.push(match paced.resets.since(now) {
+            later if later > day => format!("{left}for {}", age(later)),
+            _ => format!("{left}until {}", until.time_of_day()),
+        });
+        parts.extend(paced.capped.then(|| String::from("capped")));
+    }
     if view.cold && view.requests > 0 && view.overriding.is_none() {
         parts.push(String::from("cold start"));
     }
@@ -130,6 +140,8 @@ fn limiting_words(view: &HostView, held: bool) -> Option<String> {
         Limiting::GlobalRate => String::from("global rate"),
         Limiting::GroupTokens => String::from("group's tokens"),
         Limiting::Placing => String::from("asks for address"),
+        Limiting::ServerPace if view.paced.is_some_and(|paced| paced.rate == 0.0) => String::from("window used up"),
+        Limiting::ServerPace => String::from("paced by headers"),
     })
 }
 
@@ -171,10 +183,32 @@ pub fn outcome_words(outcome: Outcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Paced;
     use crate::control::{ConcernKind, Hold, Override, Pause};
     use crate::tui::sample;
 
     const NOW: Mono = Mono::from_nanos(10_000_000_000_000);
+
+    const PACED: Paced = Paced {
+        rate: 0.5,
+        left: 8.0,
+        resets: Mono::from_nanos(10_120_000_000_000),
+        until: Mono::from_nanos(10_121_000_000_000),
+        capped: false,
+    };
+
+    #[test]
+    fn what_headers_told_is_quoted() {
+        let said = |paced| {
+            words(|view| {
+                view.limiting = Limiting::ServerPace;
+                view.paced = Some(paced);
+            })
+        };
+        assert_eq!(said(Paced { rate: 0.0, left: 0.0, ..PACED }), "window used up · until 00:02:00");
+        let resets = NOW.after(Duration::from_secs(2_000_000));
+        assert_eq!(said(Paced { resets, capped: true, ..PACED }), "paced by headers · 8 left for 23 d · capped");
+    }
 
     fn words(change: impl FnOnce(&mut HostView)) -> String {
         let mut view = sample::view(0);
@@ -198,10 +232,12 @@ mod tests {
             (Limiting::GlobalRate, "global rate"),
             (Limiting::GroupTokens, "group's tokens"),
             (Limiting::Placing, "asks for address"),
+            (Limiting::ServerPace, "paced by headers · 8 left until 00:02:00"),
         ] {
             let said = words(|view| {
                 view.limiting = limiting;
                 view.crawl_delay = Some((Duration::from_secs(5), false));
+                view.paced = Some(PACED);
                 view.hold = (limiting == Limiting::Held).then_some(hold);
             });
             assert_eq!(said, expected);

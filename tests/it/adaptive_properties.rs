@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crawldeck::control::prior::{Advice, Measured, Seed};
 use crawldeck::control::{
-    Amount, Command, ControllerKind, Lane, Lifetime, Mono, Original, Outcome, OverrideSpec, Policy, Settings, Verdict,
-    What, Who,
+    Amount, Command, ControllerKind, Hint, Lane, Lifetime, Mono, Original, Outcome, OverrideSpec, Policy, Settings,
+    Verdict, What, Who,
 };
 use crawldeck::sim::{Candidate, Drift, Limit, SimServer, run};
 use proptest::prelude::*;
@@ -57,6 +57,14 @@ fn proposals() -> impl Strategy<Value = (Option<f64>, Vec<Advice>)> {
     (prop::option::of(anything()), prop::collection::vec(advice, 0..20))
 }
 
+/// What headers may tell, most often nothing.
+fn hints() -> impl Strategy<Value = Option<Hint>> {
+    let policy = prop::option::weighted(0.2, (-12.0..3.0_f64).prop_map(f64::exp));
+    let hint = (prop_oneof![2 => 0.0..20.0_f64, 1 => 0.0..1e9_f64], (-3.0..15.0_f64).prop_map(f64::exp), policy)
+        .prop_map(|(remaining, reset, policy)| Hint { remaining, reset, policy, bucket: 0 });
+    prop::option::weighted(0.4, hint)
+}
+
 /// A server's token bucket, full at first.
 struct Server {
     rate: f64,
@@ -92,6 +100,7 @@ proptest! {
         answers in prop::collection::vec(responses(), 1..40),
         acts in prop::collection::vec((1_u64..60_000, 0_usize..6), 1..25),
         (limit, advice) in proposals(),
+        hints in prop::collection::vec(hints(), 25),
     ) {
         let mut world = VirtualHost::new(settings(rate, capacity, cold));
         if let Some(limit) = limit {
@@ -102,7 +111,11 @@ proptest! {
         world.queue(Lane(0), 3_000);
         let host = world.host;
         let mut turn = 0;
-        for (millis, act) in acts {
+        let mut policies = f64::INFINITY;
+        for ((millis, act), hint) in acts.into_iter().zip(hints) {
+            if let Some(hint) = &hint {
+                world.controller.hint(world.now, host, Lane(0), hint, false);
+            }
             let hold = world.controller.hold(host).filter(|hold| hold.until > world.now);
             let over = OverrideSpec {
                 rate: Some(Amount::Times(1.5)), capacity: None, lifetime: Lifetime::Default };
@@ -123,6 +136,17 @@ proptest! {
             let view = world.controller.view(world.now, host).expect("the host");
             // 1: what it would use is within its bounds.
             prop_assert!(view.adaptive.rate <= rate + 1e-9 && view.adaptive.rate >= (1.0_f64 / 300.0).min(rate));
+            // And so is what is in effect, whatever was overridden and whatever headers told: nobody waits for a token
+            // for longer than a server may ask for.
+            let most = view.overriding.and_then(|one| one.rate).unwrap_or(view.adaptive.rate);
+            let longest = world.controller.settings().backoff.retry_after_max.as_secs_f64();
+            prop_assert!(view.effective.rate <= most + 1e-9, "{} of {most}", view.effective.rate);
+            // A policy that the headers state is a ceiling.
+            let policy = hint.and_then(|hint| hint.policy).unwrap_or(f64::INFINITY);
+            policies = policies.min(policy.max(1.0 / longest));
+            let least = (1.0_f64 / 300.0).min(policies).min(most);
+            prop_assert!(view.effective.rate >= least - 1e-12, "{} of {least}", view.effective.rate);
+            prop_assert!(view.paced.is_none_or(|paced| paced.until.since(world.now).as_secs_f64() <= longest + 60.0));
             // 4: no bucket holds more than its capacity, or less than nothing.
             prop_assert!(view.tokens <= view.effective.capacity + 1e-9 && view.tokens >= -1e-6, "{}", view.tokens);
         }
@@ -241,7 +265,8 @@ fn settled(refusal_budget: u32) -> VirtualHost {
 #[test]
 fn the_number_is_explained_in_the_events_and_in_the_detail() {
     let mut world = settled(8);
-    let said = world.controller.view(world.now, world.host).expect("the host").why.expect("a why").to_string();
+    let said = world.controller.view(world.now, world.host).expect("the host").why_at(world.now);
+    let said = said.expect("a why").to_string();
     let number = said.split_once("/s: measured, ").map_or("", |(number, _)| number);
     assert!(number.parse().is_ok_and(|rate: f64| (1.9..2.1).contains(&rate)), "{said}");
     for part in [" answers in ", " s between two refusals; next probe in ", "; refusals ", " of 8"] {
@@ -280,6 +305,22 @@ fn a_budget_can_be_set_live_and_in_the_configuration_and_undone() {
     world.controller.command(world.now, Command::Redo, &[], "");
     run(&mut world);
     assert_eq!((budget(&world), world.controller.operator_of(host).budget), (3, Some(3)), "done again");
+}
+
+/// 0 is no budget, in every place that tells of one.
+#[test]
+fn a_budget_of_none_is_called_none() {
+    let mut world = settled(8);
+    world.controller.take_decisions();
+    let answer = world.controller.command(world.now, Command::Budget(0), &[world.host], "");
+    assert_eq!(answer.summary, "no refusal budget");
+    let told = world.controller.take_decisions();
+    assert!(told.iter().any(|one| one.what == What::Budget && one.why == "no refusal budget"), "{told:?}");
+    world.run_until(world.now.after(Duration::from_secs(5)), |_, _| OK);
+    let said = world.controller.view(world.now, world.host).expect("the host").why.expect("a why").to_string();
+    assert!(said.ends_with(", no refusal budget"), "{said}");
+    assert_eq!(world.controller.command(world.now, Command::Undo, &[], "").summary, "undone: no refusal budget");
+    assert_eq!(crawldeck::control::budget_words(1), "budget of 1 refusal in 10 minutes");
 }
 
 /// A smaller budget asks less often.

@@ -1,10 +1,11 @@
 //! Properties of the core under arbitrary servers, commands and clock traces, in virtual time.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crawldeck::control::{
-    Amount, Command, Lane, Lifetime, Mono, Original, Outcome, OverrideSpec, Policy, PolicyId, Settings, Shape, Verdict,
-    WakeEven,
+    Amount, Command, ControllerKind, Decision, EndpointPolicy, Lane, Lifetime, Mono, Original, Outcome, OverrideSpec,
+    Placement, Policy, PolicyId, Settings, Shape, Value, Verdict, WakeEven, What, rate_figures,
 };
 use proptest::prelude::*;
 
@@ -95,8 +96,113 @@ pub(crate) fn assert_envelope(arrivals: &[Arrival], targets: &[(Mono, Original)]
     }
 }
 
+/// What a rate or a capacity was told to be lately, by kind and endpoint: a reset's values are rates, too.
+#[derive(Default)]
+pub(crate) struct Chain(HashMap<(What, String), f64>);
+
+impl Chain {
+    /// Each event of a kind begins where the last one ended, and says something.
+    pub(crate) fn follow(&mut self, decisions: &[Decision]) {
+        for one in decisions {
+            let kind = match one.what {
+                What::Reset => What::Rate,
+                What::Rate
+                | What::Capacity
+                | What::EndpointRate
+                | What::EndpointCapacity
+                | What::GroupRate
+                | What::GroupCapacity => one.what,
+                _ => continue,
+            };
+            let place = one.why.rsplit_once("on endpoint ").map_or("", |(_, lane)| lane);
+            let place: String = place.chars().take_while(char::is_ascii_digit).collect();
+            let number = |value: &Value| match value {
+                Value::Number(number) => *number,
+                _ => f64::NAN,
+            };
+            let (before, after) = (number(&one.before), number(&one.after));
+            if let Some(last) = self.0.insert((kind, place), after) {
+                let follows = last == before || (last.is_nan() && before.is_nan());
+                assert!(follows, "{:?} begins at {before}, the last one ended at {last}: {one:?}", one.what);
+            }
+            let says = rate_figures(before) != rate_figures(after) || one.what == What::Reset;
+            assert!(says, "no news: {one:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cold_start_is_told_once_and_until_it_is_over() {
+    let mut world = VirtualHost::new(Settings {
+        policies: vec![Policy {
+            original: Original { rate: 20.0, capacity: 20.0 },
+            kind: ControllerKind::Adaptive,
+            ..Policy::default()
+        }],
+        ..Settings::default()
+    });
+    world.queue(Lane(0), 10_000);
+    let ok = Response { verdict: Verdict::Status(200), retry_after: None, latency: Duration::from_millis(30) };
+    world.run_until(Mono::from_secs_f64(90.0), |_, _| ok);
+    let told = world.controller.take_decisions();
+    let rates: Vec<_> = told.iter().filter(|one| one.what == What::Rate).collect();
+    let value = |value: &Value| if let Value::Number(number) = value { *number } else { f64::NAN };
+    let falls: Vec<_> = rates.iter().filter(|one| value(&one.after) < value(&one.before)).collect();
+    assert_eq!(falls.len(), 1, "{rates:?}");
+    assert_eq!((value(&falls[0].before), value(&falls[0].after)), (20.0, 0.5));
+    let over = rates.iter().find(|one| one.why == "cold start is over").expect("it was told");
+    assert_eq!(value(&over.before), 0.5);
+    let bucket = world.targets.iter().rfind(|(at, _)| *at <= over.at).expect("a target").1;
+    assert_eq!(value(&over.after), bucket.rate);
+    for one in rates.iter().filter(|one| one.at < over.at && value(&one.before).is_finite()) {
+        assert_eq!(value(&one.after), 0.5, "the bucket has no more: {one:?}");
+    }
+    assert_eq!(rates.iter().map(|one| value(&one.after)).next_back(), Some(20.0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn the_events_of_a_host_chain_kind_by_kind(
+        rate in 0.05_f64..20.0,
+        capacity in 1.0_f64..20.0,
+        cold in any::<bool>(),
+        endpoint in any::<bool>(),
+        adaptive in any::<bool>(),
+        answers in prop::collection::vec(responses(), 1..40),
+        acts in prop::collection::vec((1_u64..60_000, commands(), 0_u8..12, 0.05_f64..20.0), 1..25),
+    ) {
+        let mut settings = settings(Shape::TokenBucket, rate, capacity, cold);
+        settings.policies[0].kind = if adaptive { ControllerKind::Adaptive } else { ControllerKind::Halving };
+        let original = Original { rate, capacity };
+        settings.policies[0].endpoints =
+            if endpoint { vec![EndpointPolicy { original, cost: 1.0 }] } else { Vec::new() };
+        let mut world = VirtualHost::new(settings.clone());
+        world.queue(Lane(0), 2_000);
+        if endpoint { world.queue(Lane(1), 2_000); }
+        let host = world.host;
+        let (mut chain, mut turn) = (Chain::default(), 0);
+        for (millis, command, event, new_rate) in acts {
+            let until = world.now.after(Duration::from_millis(millis));
+            world.run_until(until, |_, _| { turn += 1; answers[turn % answers.len()] });
+            match event {
+                0 => world.controller.join(world.now, host, "group"),
+                1 => world.controller.leave(world.now, host),
+                2 => {
+                    settings.policies[0].original.rate = new_rate;
+                    world.controller.reconfigure(world.now, settings.clone(), |_| {
+                        Placement { policy: PolicyId(0), lanes: None }
+                    });
+                }
+                _ => { world.controller.command(world.now, command, &[host], "property"); }
+            }
+            chain.follow(&world.controller.take_decisions());
+            if world.arrivals.len() > 1_000 { break; }
+        }
+        world.controller.tell_last(world.now);
+        chain.follow(&world.controller.take_decisions());
+    }
 
     #[test]
     fn the_envelope_holds_under_any_server_and_any_command(

@@ -58,7 +58,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::episode::Episode;
-pub use self::explain::{Doing, Why};
+pub use self::explain::{Doing, Next, Why};
 use self::measure::Measure;
 use self::overload::{Errors, Queueing};
 use self::recall::Recall;

@@ -6,11 +6,13 @@ use super::{DISTRUST, FALSE_MAX, Hint, Pace, parse};
 use crate::control::backoff::SeededJitter;
 use crate::control::host::LaneQueue;
 use crate::control::{
-    Answer, Controller, Grant, HoldReason, HostId, Lane, Mono, Original, Outcome, Policy, PolicyId, RequestKind,
-    Settings, Verdict, retry_after,
+    Amount, Answer, BackoffPolicy, Command, Controller, Decision, Grant, HoldReason, HostId, HostView, Lane, Lifetime,
+    Limiting, Mono, Original, Outcome, OverrideSpec, Placement, Policy, PolicyId, RequestKind, Settings, SkipReason,
+    Value, Verdict, WakeEven, What, Who, retry_after,
 };
 
 const NOW: f64 = 1_700_000_000.0;
+const LONGEST: Duration = Duration::from_secs(6 * 3_600);
 
 fn read(headers: &[(&str, &str)]) -> Option<Hint> {
     parse(headers.iter().copied(), NOW)
@@ -122,11 +124,11 @@ fn rule_06_chance_only_ever_adds() {
 #[test]
 fn rule_07_what_is_left_is_spread_nothing_left_is_waited_out_and_no_limit_is_lifted() {
     let (mut pace, now) = (Pace::default(), at(100.0));
-    pace.hear(now, &Hint { remaining: 30.5, reset: 60.0, policy: None, bucket: 0 }, 0);
+    pace.hear(now, &Hint { remaining: 30.5, reset: 60.0, policy: None, bucket: 0 }, 0, LONGEST);
     assert!((pace.rate(now) - 0.5).abs() < 1e-9);
-    pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0);
+    pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0, LONGEST);
     assert_eq!(pace.rate(now), 1.0, "never above what the policy says");
-    pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0);
+    pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0, LONGEST);
     assert!(pace.not_before() >= now.after_secs(30.1));
     let (mut controller, host) = world(2.0);
     controller.next(at(1.0)).expect("tokens");
@@ -182,6 +184,133 @@ fn rule_10_a_bucket_id_merges_the_endpoints_that_name_it() {
     lanes.dedup();
     assert_eq!(lanes, [3], "the two of the empty bucket wait, the third goes on");
     assert!(controller.next(at(40.0)).is_some());
+}
+
+/// One request at `now`, answered 200 a tenth of a second later with `hint`; then all that may go at once goes.
+fn told(controller: &mut Controller, now: f64, hint: &Hint) -> HostView {
+    let grant = controller.next(at(now)).expect("a token");
+    controller.hint(at(now + 0.1), grant.host, Lane(0), hint, false);
+    answer(controller, at(now + 0.1), &grant, 200, None);
+    while let Some(grant) = controller.next(at(now + 0.1)) {
+        answer(controller, at(now + 0.1), &grant, 404, None);
+    }
+    controller.view(at(now + 0.2), grant.host).expect("a host")
+}
+
+fn paces(controller: &mut Controller) -> Vec<Decision> {
+    controller.take_decisions().into_iter().filter(|one| one.what == What::Pace).collect()
+}
+
+#[test]
+fn a_pace_is_bounded_in_time_as_a_pause_is_and_told_as_capped() {
+    let absurd = read(&[("X-RateLimit-Remaining", "8"), ("X-RateLimit-Reset", "2000000")]).expect("a hint");
+    let day = Hint { policy: Some(1.0 / 86_400.0), ..absurd };
+    // What is left is spread no thinner than a Crawl-delay, a policy obeyed as far as a pause may last.
+    for (hint, most, expected) in
+        [(absurd, 21_600, 300.0), (absurd, 60, 60.0), (day, 3_600, 3_600.0), (day, 21_600, 21_600.0)]
+    {
+        let longest = Duration::from_secs(most);
+        let (mut controller, host) = world(20.0);
+        let backoff = BackoffPolicy { retry_after_max: longest, ..BackoffPolicy::default() };
+        let settings = Settings { backoff, ..controller.settings().clone() };
+        controller.reconfigure(Mono::ZERO, settings, |_| Placement { policy: PolicyId(0), lanes: None });
+        let mut now = 1.0;
+        for _ in 0..20 {
+            let view = told(&mut controller, now, &hint);
+            assert_eq!((view.limiting, view.queued), (Limiting::ServerPace, 10_000));
+            let paced = view.paced.expect("it limits");
+            assert!(paced.capped && paced.left == 8.0 && paced.rate == view.effective.rate, "{paced:?}");
+            assert!((1.0 / paced.rate - expected).abs() < 1e-6, "{paced:?}");
+            let wake = controller.next_wake();
+            assert!(wake <= at(now + 0.2).after_secs(expected), "{wake:?}");
+            now = wake.as_secs_f64() + 0.001;
+        }
+        let told = paces(&mut controller);
+        assert_eq!(told.len(), 1, "once, not on every answer: {told:?}");
+        assert!(told[0].why.contains("8 left for 2000000 s, capped"), "{}", told[0].why);
+        // Nothing left: the pause is bounded by the same.
+        controller.hint(at(now), host, Lane(0), &Hint { remaining: 0.0, ..hint }, false);
+        let pause = controller.view(at(now), host).expect("a host").paced.expect("it waits");
+        assert!(pause.capped && pause.rate == 0.0 && pause.until == at(now).after(longest), "{pause:?}");
+    }
+}
+
+#[test]
+fn a_pace_is_named_and_told_when_it_begins_to_limit_and_when_it_ends() {
+    let (mut controller, host) = world(20.0);
+    let hint = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0 };
+    let view = told(&mut controller, 1.0, &hint);
+    assert_eq!((view.limiting, view.effective.rate), (Limiting::ServerPace, 1.0));
+    let spec = OverrideSpec { rate: Some(Amount::Absolute(20.0)), capacity: None, lifetime: Lifetime::Default };
+    controller.command(at(1.3), Command::Override(spec), &[host], "");
+    let view = controller.view(at(1.3), host).expect("a host");
+    assert_eq!((view.limiting, view.effective.rate), (Limiting::ServerPace, 1.0), "under an override, too");
+    for second in 2..40 {
+        told(
+            &mut controller,
+            f64::from(second) + 0.5,
+            &Hint { remaining: 61.5 - f64::from(second), reset: 61.0 - f64::from(second), ..hint },
+        );
+    }
+    let told_of = paces(&mut controller);
+    let said: Vec<_> = told_of.iter().map(|one| (one.who, &one.before, &one.after, &*one.why)).collect();
+    let why = "paced by the server's headers: 60.5 left for 60 s";
+    assert_eq!(said, [(Who::Server, &Value::None, &Value::Number(1.0), why)]);
+    // Its window ends, and nothing else happens: the rate is back at once.
+    let until = controller.view(at(41.0), host).and_then(|view| view.paced).expect("still").until;
+    while controller.next(until).is_some() {}
+    let later = until.after_secs(0.06);
+    assert!(controller.next(later).is_some(), "at 20/s again");
+    assert_ne!(controller.view(later, host).expect("a host").limiting, Limiting::ServerPace);
+    for second in 0..120 {
+        controller.sweep(until.after_secs(f64::from(second)), 10);
+    }
+    let told_of = paces(&mut controller);
+    let said: Vec<_> = told_of.iter().map(|one| (&one.before, &one.after)).collect();
+    assert_eq!(said, [(&Value::Number(1.0), &Value::None)]);
+}
+
+#[test]
+fn a_pace_that_changes_much_is_told_anew_and_no_other_change() {
+    let (mut pace, now) = (Pace::default(), at(100.0));
+    let mut news = |secs: f64, remaining: f64| {
+        let now = now.after_secs(secs);
+        pace.hear(now, &Hint { remaining, reset: 100.0, policy: None, bucket: 0 }, 0, LONGEST);
+        let paced = pace.limiting(now, pace.rate(now));
+        pace.news(now, paced.as_ref())
+    };
+    assert_eq!(news(0.0, 100.5), Some((None, Some(1.0))));
+    assert_eq!(news(1.0, 10.5), None, "too soon");
+    assert_eq!(news(61.0, 60.5), None, "too little");
+    assert_eq!(news(62.0, 50.5), Some((Some(1.0), Some(0.5))));
+}
+
+#[test]
+fn a_wake_asks_first_and_then_headers_count_for_nothing_for_an_hour_until_undone() {
+    let (mut controller, host) = world(20.0);
+    let hint = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0 };
+    told(&mut controller, 1.0, &hint);
+    let asked = controller.command(at(2.0), Command::Wake(WakeEven::Own), &[host], "");
+    assert_eq!((asked.changed, &*asked.skipped), (0, &[(host, SkipReason::ServerAsked)][..]));
+    assert_eq!(controller.command(at(2.0), Command::Wake(WakeEven::Asked), &[host], "").changed, 1);
+    let view = controller.view(at(2.0), host).expect("a host");
+    assert_eq!((view.paced, view.effective.rate), (None, 20.0));
+    assert_eq!(told(&mut controller, 2.5, &hint).paced, None);
+    assert_eq!(
+        controller.command(at(3.0), Command::Wake(WakeEven::Own), &[host], "").skipped[0].1,
+        SkipReason::NotHeld
+    );
+    assert_eq!(controller.command(at(3.0), Command::Undo, &[], "").changed, 1);
+    assert!(told(&mut controller, 4.0, &hint).paced.is_some(), "believed again");
+    assert_eq!(controller.command(at(5.0), Command::Redo, &[], "").changed, 1);
+    assert_eq!(told(&mut controller, 6.0, &hint).paced, None);
+    assert!(told(&mut controller, 3_700.0, &hint).paced.is_some(), "an hour later");
+    // A pause, too; undo has it waited out again.
+    controller.hint(at(3_701.0), host, Lane(0), &Hint { remaining: 0.0, ..hint }, false);
+    controller.command(at(3_702.0), Command::Wake(WakeEven::Asked), &[host], "");
+    assert!(controller.next(at(3_703.0)).is_some());
+    controller.command(at(3_704.0), Command::Undo, &[], "");
+    assert!(controller.next(at(3_761.0)).is_none() && controller.next(at(3_761.2)).is_some());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Engine, Looks, PROGRESS_EVERY, TICK};
 use crate::clock::Wall;
-use crate::control::{Decision, HostId, Mono, Outcome, Value, What, Who};
+use crate::control::{Decision, HostId, Mono, Outcome, Value, What, Who, rate_figures};
 use crate::journal::FORMAT_VERSION;
 use crate::journal::record::Event;
 use crate::journal::timeline::bins::{Bins, Key, Mark};
@@ -348,11 +348,14 @@ fn in_rows(decisions: Vec<Decision>) -> impl Iterator<Item = (Decision, Row)> {
 fn line_of(what: What, before: &Value, after: &Value, why: &Clean, url: Option<&Clean>) -> Clean {
     let change = match (what, before, after) {
         (What::Rate | What::EndpointRate | What::GroupRate, Value::Number(before), Value::Number(after)) => {
-            format!("rate {before:.2} → {after:.2}/s  ")
+            format!("rate {} → {}/s  ", rate_figures(*before), rate_figures(*after))
         }
-        (What::Rate, _, Value::Number(after)) => format!("rate {after:.2}/s  "),
+        (What::Rate, _, Value::Number(after)) => format!("rate {}/s  ", rate_figures(*after)),
+        (What::Pace, _, Value::Number(rate)) if *rate > 0.0 => format!("pace {}/s  ", rate_figures(*rate)),
         (What::Hold | What::GroupHold, _, Value::Number(after)) => format!("hold {after:.0} s  "),
-        (What::Reset, Value::Number(before), Value::Number(after)) => format!("rate {before:.2} → {after:.2}/s  "),
+        (What::Reset, Value::Number(before), Value::Number(after)) => {
+            format!("rate {} → {}/s  ", rate_figures(*before), rate_figures(*after))
+        }
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs  "),
         (What::Note, ..) => String::from("note: "),
         (What::Halt, ..) => String::from("the whole crawl is halted  "),

@@ -141,6 +141,7 @@ pub fn is_rate_decision(what: What) -> bool {
             | What::GroupHold
             | What::Open
             | What::CrawlDelay
+            | What::Pace
             | What::GiveUp
     )
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::ENTRIES_MAX;
 use crate::clock::Wall;
-use crate::control::{OperatorSettings, Value, What, Who};
+use crate::control::{OperatorSettings, Value, What, Who, rate_figures};
 use crate::journal::reader::{EventReader, EventRecord, ReadError};
 use crate::journal::summary::act_word;
 use crate::text::Clean;
@@ -75,9 +75,10 @@ fn text(what: What, event: &EventRecord) -> String {
             Value::Number(before),
             Value::Number(after),
         ) => {
-            format!("rate {before:.2} → {after:.2}/s")
+            format!("rate {} → {}/s", rate_figures(*before), rate_figures(*after))
         }
-        (What::Rate, _, Value::Number(after)) => format!("rate {after:.2}/s"),
+        (What::Rate, _, Value::Number(after)) => format!("rate {}/s", rate_figures(*after)),
+        (What::Pace, _, Value::Number(rate)) if *rate > 0.0 => format!("pace {}/s", rate_figures(*rate)),
         (What::Hold, _, Value::Number(seconds)) => format!("hold {seconds:.0} s"),
         (What::GiveUp, Value::Number(urls), _) => format!("given up with {urls:.0} URLs"),
         (What::Start, ..) => String::from("start"),

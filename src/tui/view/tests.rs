@@ -339,6 +339,7 @@ fn wanted_17_each_row_names_its_limiting_cause_on_the_screen() {
         (Limiting::NothingQueued, "nothing queued"),
         (Limiting::RequestLimit, "request limit"),
         (Limiting::GlobalRate, "global rate"),
+        (Limiting::ServerPace, "paced by headers"),
     ] {
         let mut row = sample::row(0, "a.test");
         row.view.limiting = limiting;

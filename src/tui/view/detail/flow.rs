@@ -47,7 +47,7 @@ pub(super) fn rates(scene: &Scene<'_>, pen: &mut Pen<'_, '_>, plan: &Plan, row: 
         chart(scene, pen, plan, view, now);
     }
     if plan.codes > 3 {
-        pen.sentence(&sentences::controller(view), plan, Meaning::Dim);
+        pen.sentence(&sentences::controller(view, now), plan, Meaning::Dim);
     }
 }
 
