@@ -89,6 +89,10 @@ mod tests {
             (200, vec![("x-robots-tag", "noindex"), ("x-robots-tag", "NoFollow")], false),
             (200, vec![("x-robots-tag", "foobot: none")], false),
             (200, vec![("x-robots-tag", "otherbot: none")], true),
+            (200, vec![("x-robots-tag", "otherbot: noindex, foobot: nofollow")], false),
+            (200, vec![("x-robots-tag", "foobot: index, otherbot: nofollow")], true),
+            // A new line begins without a name.
+            (200, vec![("x-robots-tag", "otherbot: noindex"), ("x-robots-tag", "nofollow")], false),
         ] {
             assert_eq!(is_searched(status, &headers, true), expected, "{status} {headers:?}");
         }

@@ -15,32 +15,70 @@ pub struct Directives {
 impl Directives {
     /// Adds what a list of words says, `noindex, nofollow`.
     pub fn read(&mut self, words: &str) {
-        for word in words.split([',', ' ', '\t', '\n', '\r']) {
+        words.split(',').for_each(|element| self.read_element(element));
+    }
+
+    /// Adds what one value of `X-Robots-Tag` says to the crawler named `agent`.
+    ///
+    /// A name holds for what follows it, until the next one: whoever forwards a message may join its lines by commas
+    /// (RFC 9110 5.3). What stands before the first name is for all.
+    pub fn read_header(&mut self, value: &str, agent: &str) {
+        let (mut is_ours, mut in_date) = (true, false);
+        for element in value.split(',') {
+            let mut rest = element;
+            while let Some((name, words)) = rest.split_once(':') {
+                let name = name.trim();
+                // The time of day in a date that has commas: `Wed, 25 Jun 2010, 15:00:00`.
+                if !is_agent(name) || (in_date && name.starts_with(|c: char| c.is_ascii_digit())) {
+                    break;
+                }
+                (is_ours, in_date) = (name.eq_ignore_ascii_case(agent), false);
+                rest = words;
+            }
+            in_date |=
+                rest.split_once(':').is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case(UNAVAILABLE_AFTER));
+            if is_ours {
+                self.read_element(rest);
+            }
+        }
+    }
+
+    /// Words between two commas. A directive's value is none: `max-image-preview: none` forbids nothing else.
+    fn read_element(&mut self, element: &str) {
+        let mut rest = element;
+        while let Some((before, after)) = rest.split_once(':') {
+            self.read_words(before);
+            rest = match before.split_ascii_whitespace().next_back() {
+                Some(name) if is_valued(name) => {
+                    after.trim_ascii_start().split_once(|c: char| c.is_ascii_whitespace()).map_or("", |(_, rest)| rest)
+                }
+                _ => after,
+            };
+        }
+        self.read_words(rest);
+    }
+
+    fn read_words(&mut self, words: &str) {
+        for word in words.split_ascii_whitespace() {
             let is = |name: &str| word.eq_ignore_ascii_case(name);
             self.nofollow |= is("nofollow") || is("none");
             self.noindex |= is("noindex") || is("none");
         }
     }
+}
 
-    /// Adds what one value of `X-Robots-Tag` says to the crawler named `agent`.
-    pub fn read_header(&mut self, value: &str, agent: &str) {
-        // `unavailable_after: 25 Jun 2010` has a colon, too: it names no crawler.
-        match value.split_once(':') {
-            Some((name, words)) if is_agent(name.trim()) => {
-                if name.trim().eq_ignore_ascii_case(agent) {
-                    self.read(words);
-                }
-            }
-            _ => self.read(value),
-        }
-    }
+const UNAVAILABLE_AFTER: &str = "unavailable_after";
+
+/// Whether a directive of this name has a value.
+fn is_valued(name: &str) -> bool {
+    let valued = [UNAVAILABLE_AFTER, "max-snippet", "max-image-preview", "max-video-preview"];
+    valued.iter().any(|word| name.eq_ignore_ascii_case(word))
 }
 
 /// Whether what stands before a colon names a crawler, and is no directive with a value.
 fn is_agent(name: &str) -> bool {
-    let valued = ["unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"];
-    let is_token = !name.is_empty() && !name.contains([',', ' ', '\t']);
-    is_token && !valued.iter().any(|word| name.eq_ignore_ascii_case(word))
+    let is_token = !name.is_empty() && !name.contains(|c: char| c.is_ascii_whitespace());
+    is_token && !is_valued(name)
 }
 
 #[cfg(test)]
@@ -64,10 +102,43 @@ mod tests {
             ("max-snippet: 5, nofollow", true, false),
             ("", false, false),
             (":", false, false),
+            // Lines that a proxy joined (RFC 9110 5.3): a name holds until the next one.
+            ("otherbot: noindex, foobot: nofollow", true, false),
+            ("foobot: index, otherbot: nofollow", false, false),
+            ("otherbot: noindex, nofollow", false, false),
+            ("nofollow, otherbot: noindex", true, false),
+            ("otherbot: none, foobot: noarchive, noindex, third-bot: nofollow", false, true),
+            ("otherbot: none,, FooBot :nofollow,", true, false),
+            ("360Spider: none, foobot: noindex", false, true),
+            // Values are no names, nor are dates with commas in them.
+            ("foobot: max-snippet: 5, nofollow", true, false),
+            ("otherbot: max-snippet: 5, nofollow", false, false),
+            ("max-image-preview: none, max-video-preview:-1, noindex", false, true),
+            ("max-image-preview : none", false, false),
+            ("unavailable_after: Wed, 25 Jun 2010 15:00:00 PST, nofollow", true, false),
+            ("unavailable_after: 25-Jun-2010, 15:00:00 PST, nofollow", true, false),
+            ("foobot: unavailable_after: Wednesday, 25-Jun-10 15:00:00 PST, nofollow, otherbot: noindex", true, false),
+            ("otherbot: unavailable_after: 2010-06-25T15:00:00Z, none, foobot: nofollow", true, false),
         ] {
             let mut directives = Directives::default();
             directives.read_header(value, "foobot");
             assert_eq!((directives.nofollow, directives.noindex), (nofollow, noindex), "{value}");
+        }
+    }
+
+    #[test]
+    fn words_of_a_page_have_values_and_no_names() {
+        for (content, nofollow, noindex) in [
+            ("noindex nofollow", true, true),
+            ("max-image-preview: none", false, false),
+            ("max-snippet:-1, max-image-preview:none, max-video-preview: 0", false, false),
+            ("max-snippet: 5 nofollow", true, false),
+            ("unavailable_after: 25 Jun 2010 15:00:00 PST, NOFOLLOW", true, false),
+            ("max-snippet none", true, true),
+        ] {
+            let mut directives = Directives::default();
+            directives.read(content);
+            assert_eq!((directives.nofollow, directives.noindex), (nofollow, noindex), "{content}");
         }
     }
 }
