@@ -3,7 +3,7 @@
 //! A byte order mark decides, else the charset of Content-Type, else a `<meta>` in the first [`PRESCAN`] bytes
 //! (HTML 13.2.3.2). Where nobody says: UTF-8 if these bytes are that, else windows-1252.
 
-use encoding_rs::{Decoder, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+use encoding_rs::{Decoder, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 
 use super::tokenizer::{Attribute, Element, Tokenizer};
 
@@ -105,16 +105,38 @@ fn meta_in(head: &[u8]) -> Option<&'static Encoding> {
         let is_type = tag
             .value(Attribute::HttpEquiv)
             .is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"content-type"));
-        let content = tag.value(Attribute::Content).filter(|_| is_type).map(String::from_utf8_lossy);
-        let label = match (tag.value(Attribute::Charset), &content) {
-            (Some(label), _) => Some(label),
-            (None, Some(content)) => label_in(content).map(str::as_bytes),
-            (None, None) => None,
-        };
+        let label = tag.value(Attribute::Charset).or_else(|| {
+            let content = tag.value(Attribute::Content).filter(|_| is_type)?;
+            charset_in(content)
+        });
         found = label.and_then(Encoding::for_label);
     });
     // Whoever could read the tag as ASCII did not read UTF-16 (HTML 13.2.3.2).
-    found.map(|found| if found == UTF_16BE || found == UTF_16LE { UTF_8 } else { found })
+    found.map(|found| match found {
+        _ if found == UTF_16BE || found == UTF_16LE => UTF_8,
+        _ if found == X_USER_DEFINED => WINDOWS_1252,
+        _ => found,
+    })
+}
+
+/// The charset that a `<meta>`'s content names anywhere in it (HTML, "extracting a character encoding from a meta
+/// element"): unlike a Content-Type it needs no semicolon.
+fn charset_in(content: &[u8]) -> Option<&[u8]> {
+    const NAME: &[u8] = b"charset";
+    let mut rest = content;
+    let value = loop {
+        let at = rest.windows(NAME.len()).position(|word| word.eq_ignore_ascii_case(NAME))?;
+        rest = rest[at + NAME.len()..].trim_ascii_start();
+        if let Some(value) = rest.strip_prefix(b"=") {
+            break value.trim_ascii_start();
+        }
+    };
+    match value {
+        [] => None,
+        // A quote that nothing closes: nobody knows where the name ends.
+        [quote @ (b'"' | b'\''), value @ ..] => value.iter().position(|byte| byte == quote).map(|end| &value[..end]),
+        _ => value.split(|byte| byte.is_ascii_whitespace() || *byte == b';').next(),
+    }
 }
 
 fn guess(head: &[u8]) -> &'static Encoding {
@@ -164,6 +186,41 @@ mod tests {
         }
         let (text, name) = read("text/html", equiv, 7);
         assert!(text.ends_with('é') && name == "windows-1252", "{text} {name}");
+    }
+
+    #[test]
+    fn row_27_a_meta_names_its_charset_with_or_without_a_semicolon() {
+        for (content, expected) in [
+            ("text/html; charset=koi8-r", Some("koi8-r")),
+            ("text/html charset=koi8-r", Some("koi8-r")),
+            ("charset=koi8-r", Some("koi8-r")),
+            ("text/html;charset \t=\n koi8-r ; x", Some("koi8-r")),
+            ("text/html; CharSet=koi8-r x", Some("koi8-r")),
+            ("x; charset='koi8-r' y", Some("koi8-r")),
+            ("x; charset=\"koi8-r;\" y", Some("koi8-r;")),
+            ("charset is charset=koi8-r", Some("koi8-r")),
+            ("charsetcharset=koi8-r", Some("koi8-r")),
+            ("charset=\"koi8-r", None),
+            ("charset='koi8-r\"", None),
+            ("charset=koi8-r\"", Some("koi8-r\"")),
+            ("charset=", None),
+            ("charset", None),
+            ("text/html; koi8-r", None),
+            ("", None),
+        ] {
+            let found = charset_in(content.as_bytes());
+            assert_eq!(found, expected.map(str::as_bytes), "{content}");
+        }
+        let rows: &[(&[u8], &str)] = &[
+            (b"<meta http-equiv=content-type content='text/html charset=koi8-r'>\xc1", "KOI8-R"),
+            (b"<meta content=charset=koi8-r http-equiv=Content-Type>\xc1", "KOI8-R"),
+            (b"<meta name=x content='charset=koi8-r'>\xc1", "windows-1252"),
+            (b"<meta charset=nonsense><meta charset=koi8-r>\xc1", "KOI8-R"),
+            (b"<meta charset=x-user-defined>\xc1", "windows-1252"),
+        ];
+        for (page, name) in rows {
+            assert_eq!(read("text/html", page, 5).1, *name, "{}", String::from_utf8_lossy(page));
+        }
     }
 
     #[test]
