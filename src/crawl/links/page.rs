@@ -47,7 +47,7 @@ impl Page {
     /// The page at `url` with this Content-Type; `directives` are those of its header.
     pub fn new(url: Url, content_type: &str, directives: Directives, rules: &Rules) -> Self {
         Self {
-            transcoder: Transcoder::new(content_type),
+            transcoder: Transcoder::of_html(content_type),
             tokenizer: Tokenizer::default(),
             gathered: Gathered {
                 obey: rules.obey,
