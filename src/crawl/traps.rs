@@ -146,7 +146,7 @@ pub struct Traps {
 struct HeldBack {
     /// URLs that are parked.
     parked: u32,
-    /// Links on its pages to hosts too many of a domain.
+    /// Links to hosts too many of domains, the first of which its pages led to.
     beyond: u32,
 }
 
@@ -259,10 +259,11 @@ impl Traps {
         }
     }
 
-    /// A link on a page of `host` leads to one host too many of its domain.
-    pub fn lead_too_far(&mut self, host: HostId) {
+    /// A link leads to one host too many of a domain, the first of which was found on a page of `host`. How many did.
+    pub fn lead_too_far(&mut self, host: HostId) -> u32 {
         let held = self.by_host.entry(host).or_default();
         held.beyond = held.beyond.saturating_add(1);
+        held.beyond
     }
 
     /// What the operator said settles that.
@@ -272,9 +273,14 @@ impl Traps {
         }
     }
 
-    /// URLs of a host, and links on its pages, that are held back.
+    /// URLs of a host that are held back.
     pub fn held(&self, host: HostId) -> u32 {
-        self.by_host.get(&host).map_or(0, |held| held.parked.saturating_add(held.beyond))
+        self.by_host.get(&host).map_or(0, |held| held.parked)
+    }
+
+    /// Links to hosts too many of domains that are told at this host.
+    pub fn beyond(&self, host: HostId) -> u32 {
+        self.by_host.get(&host).map_or(0, |held| held.beyond)
     }
 
     /// URLs that wait for the operator.

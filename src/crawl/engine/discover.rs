@@ -153,8 +153,10 @@ impl Engine {
 
     /// Tells the controller how many URLs of a host are held back: more than none is a concern.
     pub(super) fn tell_held_back(&mut self, host: HostId) {
-        let urls = self.traps.held(host);
-        self.controller.set_held_back(host, urls);
+        self.controller.set_held_back(host, self.traps.held(host));
+        if self.traps.beyond(host) == 0 {
+            self.controller.clear_beyond(host);
+        }
     }
 
     /// The host of a link, made known if its domain has room for one more.
@@ -164,11 +166,11 @@ impl Engine {
         }
         // Domains are counted as long as their hosts can be known: that bounds them.
         if self.hosts.has_room()
-            && let NewHost::TooMany { domain, refused } = self.scope.meet(url, on)
+            && let NewHost::TooMany { domain, refused, on } = self.scope.meet(url, on)
         {
             if let Some(on) = on {
-                self.traps.lead_too_far(on);
-                self.tell_held_back(on);
+                let links = self.traps.lead_too_far(on);
+                self.controller.set_beyond(on, &domain, links);
             }
             if refused == 1 {
                 let most = crate::crawl::scope::HOSTS_PER_DOMAIN;

@@ -130,9 +130,9 @@ fn what_is_held_is_taken_out_judged_and_put_back() {
         traps.put_back(trap, host, UrlId(*id));
     }
     assert_eq!((traps.parked(), traps.held(host) as usize), (held - 1, held - 1));
-    traps.lead_too_far(host);
+    assert_eq!((traps.lead_too_far(host), traps.lead_too_far(host), traps.beyond(host)), (1, 2, 2));
     traps.settle(host);
-    assert_eq!(traps.held(host) as usize, held - 1);
+    assert_eq!((traps.held(host) as usize, traps.beyond(host)), (held - 1, 0));
     traps.allow(regex::Regex::new(&suspicion.expect("told").pattern).expect("a regular expression"));
     assert!(enters(&mut traps, &page(1_000), 900));
 }

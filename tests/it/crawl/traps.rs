@@ -197,6 +197,8 @@ async fn case_16_names_without_end_are_bounded_and_other_domains_go_on() {
     let server = site(move |host, path| match (host, path) {
         ("trap.test", _) => text(&(0..names).map(|n| format!("<a href='//n{n}.trap.test/'>x</a>")).collect::<String>()),
         ("other.test", "/") => text("<a href='//www.other.test/'>x</a>"),
+        // Every one of them knows more.
+        (host, _) if host.ends_with(".trap.test") => text(&format!("<a href='//more.{host}/'>x</a>")),
         _ => text("page"),
     });
     let mut crawl = Crawl::new();
@@ -228,6 +230,11 @@ async fn case_16_names_without_end_are_bounded_and_other_domains_go_on() {
     assert_eq!(ended.end.totals.counts.hosts, HOSTS_PER_DOMAIN + 4);
     let told: Vec<_> = ended.events_of(What::Anomaly).iter().map(|event| event.why.as_str().to_owned()).collect();
     assert_eq!(told.iter().filter(|why| why.contains("1000 hosts of trap.test")).count(), 1, "{told:?}");
+    // A concern a domain, not one a host that leads on.
+    let concerns: Vec<_> = ended.events_of(What::Concern).iter().map(|event| event.why.as_str().to_owned()).collect();
+    let raised: Vec<_> = concerns.iter().filter(|why| why.contains("hosts of")).collect();
+    assert!(raised.len() == 1 && raised[0].contains("links to hosts of trap.test: "), "{concerns:?}");
+    assert_eq!(concerns.iter().filter(|why| why.starts_with("TRAP ")).count(), 2, "raised and cleared: {concerns:?}");
 }
 
 /// What was held back is there again after a restart, its trap stays shut, and it is let go as ever.
