@@ -1,15 +1,14 @@
-//! What a page says about its own links and its place in an index: `X-Robots-Tag` and `<meta name="robots">`.
+//! What a page says about its own links: `X-Robots-Tag` and `<meta name="robots">`.
 //!
-//! Words as the large search engines document them: `nofollow`, `noindex`, `none` (both). A directive may be
-//! for one crawler: `X-Robots-Tag: foobot: nofollow`, `<meta name="foobot">`. What is strictest holds.
+//! Words as the large search engines document them: `nofollow`, and `none`, which says that, too. A directive may be
+//! for one crawler: `X-Robots-Tag: foobot: nofollow`, `<meta name="foobot">`. What is strictest holds. Not here:
+//! `noindex`. Nothing is indexed, and whoever indexes what is kept reads it there.
 
 /// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Directives {
     /// Do not follow the links of this page.
     pub nofollow: bool,
-    /// Do not index this page. Nothing here indexes; its links are followed all the same.
-    pub noindex: bool,
 }
 
 impl Directives {
@@ -62,7 +61,6 @@ impl Directives {
         for word in words.split_ascii_whitespace() {
             let is = |name: &str| word.eq_ignore_ascii_case(name);
             self.nofollow |= is("nofollow") || is("none");
-            self.noindex |= is("noindex") || is("none");
         }
     }
 }
@@ -87,58 +85,58 @@ mod tests {
 
     #[test]
     fn words_and_whom_they_are_for() {
-        for (value, nofollow, noindex) in [
-            ("nofollow", true, false),
-            ("NoIndex", false, true),
-            ("noindex,nofollow", true, true),
-            ("noarchive, none", true, true),
-            ("follow, index", false, false),
-            ("nofollowing", false, false),
-            ("foobot: nofollow", true, false),
-            ("FooBot:none", true, true),
-            ("otherbot: none", false, false),
-            ("unavailable_after: 25 Jun 2010 15:00:00 PST", false, false),
-            ("noindex, max-snippet: 5, nofollow", true, true),
-            ("max-snippet: 5, nofollow", true, false),
-            ("", false, false),
-            (":", false, false),
+        for (value, nofollow) in [
+            ("nofollow", true),
+            ("NoIndex", false),
+            ("noindex,nofollow", true),
+            ("noarchive, none", true),
+            ("follow, index", false),
+            ("nofollowing", false),
+            ("foobot: nofollow", true),
+            ("FooBot:none", true),
+            ("otherbot: none", false),
+            ("unavailable_after: 25 Jun 2010 15:00:00 PST", false),
+            ("noindex, max-snippet: 5, nofollow", true),
+            ("max-snippet: 5, nofollow", true),
+            ("", false),
+            (":", false),
             // Lines that a proxy joined (RFC 9110 5.3): a name holds until the next one.
-            ("otherbot: noindex, foobot: nofollow", true, false),
-            ("foobot: index, otherbot: nofollow", false, false),
-            ("otherbot: noindex, nofollow", false, false),
-            ("nofollow, otherbot: noindex", true, false),
-            ("otherbot: none, foobot: noarchive, noindex, third-bot: nofollow", false, true),
-            ("otherbot: none,, FooBot :nofollow,", true, false),
-            ("360Spider: none, foobot: noindex", false, true),
+            ("otherbot: noindex, foobot: nofollow", true),
+            ("foobot: index, otherbot: nofollow", false),
+            ("otherbot: noindex, nofollow", false),
+            ("nofollow, otherbot: noindex", true),
+            ("otherbot: none, foobot: noarchive, noindex, third-bot: nofollow", false),
+            ("otherbot: none,, FooBot :nofollow,", true),
+            ("360Spider: none, foobot: noindex", false),
             // Values are no names, nor are dates with commas in them.
-            ("foobot: max-snippet: 5, nofollow", true, false),
-            ("otherbot: max-snippet: 5, nofollow", false, false),
-            ("max-image-preview: none, max-video-preview:-1, noindex", false, true),
-            ("max-image-preview : none", false, false),
-            ("unavailable_after: Wed, 25 Jun 2010 15:00:00 PST, nofollow", true, false),
-            ("unavailable_after: 25-Jun-2010, 15:00:00 PST, nofollow", true, false),
-            ("foobot: unavailable_after: Wednesday, 25-Jun-10 15:00:00 PST, nofollow, otherbot: noindex", true, false),
-            ("otherbot: unavailable_after: 2010-06-25T15:00:00Z, none, foobot: nofollow", true, false),
+            ("foobot: max-snippet: 5, nofollow", true),
+            ("otherbot: max-snippet: 5, nofollow", false),
+            ("max-image-preview: none, max-video-preview:-1, noindex", false),
+            ("max-image-preview : none", false),
+            ("unavailable_after: Wed, 25 Jun 2010 15:00:00 PST, nofollow", true),
+            ("unavailable_after: 25-Jun-2010, 15:00:00 PST, nofollow", true),
+            ("foobot: unavailable_after: Wednesday, 25-Jun-10 15:00:00 PST, nofollow, otherbot: noindex", true),
+            ("otherbot: unavailable_after: 2010-06-25T15:00:00Z, none, foobot: nofollow", true),
         ] {
             let mut directives = Directives::default();
             directives.read_header(value, "foobot");
-            assert_eq!((directives.nofollow, directives.noindex), (nofollow, noindex), "{value}");
+            assert_eq!(directives.nofollow, nofollow, "{value}");
         }
     }
 
     #[test]
     fn words_of_a_page_have_values_and_no_names() {
-        for (content, nofollow, noindex) in [
-            ("noindex nofollow", true, true),
-            ("max-image-preview: none", false, false),
-            ("max-snippet:-1, max-image-preview:none, max-video-preview: 0", false, false),
-            ("max-snippet: 5 nofollow", true, false),
-            ("unavailable_after: 25 Jun 2010 15:00:00 PST, NOFOLLOW", true, false),
-            ("max-snippet none", true, true),
+        for (content, nofollow) in [
+            ("noindex nofollow", true),
+            ("max-image-preview: none", false),
+            ("max-snippet:-1, max-image-preview:none, max-video-preview: 0", false),
+            ("max-snippet: 5 nofollow", true),
+            ("unavailable_after: 25 Jun 2010 15:00:00 PST, NOFOLLOW", true),
+            ("max-snippet none", true),
         ] {
             let mut directives = Directives::default();
             directives.read(content);
-            assert_eq!((directives.nofollow, directives.noindex), (nofollow, noindex), "{content}");
+            assert_eq!(directives.nofollow, nofollow, "{content}");
         }
     }
 }

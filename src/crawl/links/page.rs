@@ -140,12 +140,10 @@ impl Gathered {
     }
 
     fn resolve(self, url: &Url, encoding: &'static Encoding, rules: &Rules) -> Found {
-        let mut found =
-            Found { links: Vec::new(), left_out: self.left_out, directives: self.directives, ..Found::default() };
         if self.obey && self.directives.nofollow {
-            found.left_out = 0;
-            return found;
+            return Found::default();
         }
+        let mut found = Found { left_out: self.left_out, ..Found::default() };
         let base = self.base.and_then(|base| url.join(&base).ok());
         // A base that cannot be one is none (HTML 4.2.3: also data: and javascript:).
         let base = base.filter(|base| matches!(base.scheme(), "http" | "https")).unwrap_or_else(|| url.clone());

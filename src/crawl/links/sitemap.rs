@@ -142,7 +142,7 @@ impl Scanner {
             (_, more, _) => Some(format!("the sitemap has {more} entries more than {URLS_MAX}: left out")),
         };
         self.links.retain(|link| rules.wants(&link.url));
-        Found { links: self.links, sitemaps: self.sitemaps, left_out: self.left_out, note, ..Found::default() }
+        Found { links: self.links, sitemaps: self.sitemaps, left_out: self.left_out, note }
     }
 
     /// One byte. Whether it was used: if not, it is looked at again in another state.
