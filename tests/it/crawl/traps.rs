@@ -6,6 +6,7 @@ use crawldeck::config::{Config, Follow};
 use crawldeck::control::{ConcernKind, What};
 use crawldeck::crawl::resume::resume;
 use crawldeck::crawl::scope::HOSTS_PER_DOMAIN;
+use crawldeck::crawl::traps::spread::SPREAD_PAGES;
 use crawldeck::crawl::traps::{GROWTH_BUDGET, REPEATS_MAX, RUN_BUDGET, RUN_FREE, SESSION_BUDGET};
 use crawldeck::sim::SimResponse;
 use crawldeck::store::StoreError;
@@ -152,6 +153,37 @@ async fn row_21_paths_that_grow_and_sessions_are_bounded() {
     let pages: BTreeSet<&str> = asked.iter().filter_map(|path| path.split('?').next()).collect();
     assert_eq!(pages.len(), 11, "every page was had");
     assert_eq!(ended.fates().1, 0);
+}
+
+/// Words without end, five new ones a page beside the navigation: nothing leads back.
+#[tokio::test]
+async fn row_21_pages_of_random_words_are_bounded_and_other_kinds_go_on() {
+    let mut words = 0_u64;
+    let maze = site(move |_, path| {
+        let mut links: String = (0..5)
+            .map(|_| {
+                words += 1;
+                let word: String = words.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
+                format!("<a href='/word/{word}'>x</a>")
+            })
+            .collect();
+        links += "<a href='/'>home</a><a href='/about'>about</a>";
+        if path == "/about" { text("<a href='/people'>x</a>") } else { text(&links) }
+    });
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Host;
+    crawl.host("maze.test", &maze);
+    crawl.url("http://maze.test/");
+    let ended = crawl.run().await;
+    let asked = pages_asked(&maze);
+    assert!(asked.iter().any(|path| path == "/people"));
+    let words = asked.iter().filter(|path| path.starts_with("/word/")).count();
+    let most = 5 * SPREAD_PAGES as usize;
+    // Some are in flight when the last page counts.
+    assert!((most..most + 400).contains(&words), "{words}");
+    let told: Vec<_> = ended.events_of(What::Anomaly).iter().map(|event| event.why.as_str().to_owned()).collect();
+    assert!(told.len() == 1 && told[0].contains(":allow ^https?://maze\\.test/word/[^?]*$`"), "{told:?}");
+    assert_eq!(ended.whys(What::UrlSkipped, "maze.test")[0], "held back as a trap, and not allowed until the end");
 }
 
 #[tokio::test]
