@@ -77,6 +77,11 @@ pub enum Evidence {
         /// URLs.
         urls: u32,
     },
+    /// So many links lead to more hosts of one domain than are taken.
+    Beyond {
+        /// Links that are left out.
+        links: u32,
+    },
     /// So much longer than the bulk.
     Later {
         /// This host's own ETA.
@@ -112,6 +117,7 @@ impl Concern {
             Evidence::Coincides { times: 0 } => format!("{word} named"),
             Evidence::Coincides { times } => format!("{word} ×{times}"),
             Evidence::HeldBack { urls } => format!("{word} {} held", urls.min(MOST_SHOWN)),
+            Evidence::Beyond { links } => format!("{word} {} links", links.min(MOST_SHOWN)),
             Evidence::Later { eta } => format!("{word} {} left", coarse(eta)),
             Evidence::PausedSince(since) => format!("{word} paus {}", coarse(now.since(since))),
             Evidence::OverriddenSince(since) => format!("{word} ovrd {}", coarse(now.since(since))),
@@ -137,6 +143,9 @@ impl Concern {
             }
             Evidence::HeldBack { .. } => {
                 "its links lead on without end: the log names the pattern; allow it, or exclude it"
+            }
+            Evidence::Beyond { .. } => {
+                "a domain has names without end: the log names it; allow it to have as many hosts again, or exclude it"
             }
             Evidence::Later { .. } => "it ends long after the rest: raise its rate if its owner agrees, or let it run",
             Evidence::PausedSince(_) => "paused long ago: resume it if the reason is gone",
@@ -252,6 +261,8 @@ pub struct Facts {
     pub coincides: Option<u8>,
     /// URLs held back because they look like a trap.
     pub held_back: u32,
+    /// Links to hosts too many of a domain that are told here.
+    pub beyond: u32,
     /// The host's own ETA.
     pub eta: Option<Duration>,
     /// The ETA of the crawl's bulk.
@@ -327,8 +338,12 @@ fn shared_limit(now: Mono, facts: &Facts) -> Option<Concern> {
 
 /// Links lead on without end.
 fn trap(now: Mono, facts: &Facts) -> Option<Concern> {
-    let urls = facts.held_back;
-    (urls > 0).then_some(Concern { kind: ConcernKind::Trap, since: now, evidence: Evidence::HeldBack { urls } })
+    let evidence = match (facts.held_back, facts.beyond) {
+        (0, 0) => return None,
+        (0, links) => Evidence::Beyond { links },
+        (urls, _) => Evidence::HeldBack { urls },
+    };
+    Some(Concern { kind: ConcernKind::Trap, since: now, evidence })
 }
 
 /// Ends much later than the bulk.
@@ -454,6 +469,10 @@ mod tests {
         let trapped = Facts { held_back: 1, ..healthy(now) };
         assert_eq!(kind(now, &trapped), Some(ConcernKind::Trap));
         assert_eq!(kind(now, &Facts { held_back: 0, ..trapped }), None);
+        let evidence = |facts: &Facts| check(now, facts, &Thresholds::default()).map(|concern| concern.evidence);
+        let names = Facts { beyond: 3, ..healthy(now) };
+        assert_eq!(evidence(&names), Some(Evidence::Beyond { links: 3 }));
+        assert_eq!(evidence(&Facts { beyond: 3, ..trapped }), Some(Evidence::HeldBack { urls: 1 }));
         let angry = Facts { answers: 10, refusals: 10, ..trapped };
         assert_eq!(kind(now, &angry), Some(ConcernKind::Angry));
     }
@@ -507,6 +526,7 @@ mod tests {
             (ConcernKind::SharedLimit, Evidence::Coincides { times: u8::MAX }, "SHARED LIMIT ×255"),
             (ConcernKind::SharedLimit, Evidence::Coincides { times: 0 }, "SHARED LIMIT named"),
             (ConcernKind::Trap, Evidence::HeldBack { urls: u32::MAX }, "TRAP 9999 held"),
+            (ConcernKind::Trap, Evidence::Beyond { links: u32::MAX }, "TRAP 9999 links"),
             (ConcernKind::Tail, Evidence::Later { eta: Duration::MAX }, "TAIL 99w left"),
             (ConcernKind::Forgotten, Evidence::PausedSince(at(0)), "FORGOTTEN paus 15m"),
             (ConcernKind::Forgotten, Evidence::OverriddenSince(at(890)), "FORGOTTEN ovrd 10s"),

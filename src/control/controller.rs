@@ -3,6 +3,8 @@
 //! One grant takes its tokens from every layer (endpoint, host, global) in one step or from none.
 //! No waiter ever blocks in a bucket: a host that cannot send stands in the wake queue at its next slot.
 
+use std::collections::BTreeMap;
+
 use super::adaptive::{Bounds, Observation, RateController, Signal};
 use super::backoff::Jitter;
 use super::bucket::Bucket;
@@ -77,6 +79,8 @@ pub struct Controller {
     pub(super) sweep_at: usize,
     pub(super) outlook: Outlook,
     pub(super) given_up: Vec<(HostId, &'static str)>,
+    /// Domains with too many hosts, by the host where that is told, and links that are left out. One at most a host.
+    pub(super) beyond: BTreeMap<HostId, (Box<str>, u32)>,
 }
 
 impl Controller {
@@ -109,6 +113,7 @@ impl Controller {
             sweep_at: 0,
             outlook: Outlook::default(),
             given_up: Vec::new(),
+            beyond: BTreeMap::new(),
         }
     }
 

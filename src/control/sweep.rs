@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::adaptive::RateController as _;
-use super::concern::{self, Facts, Thresholds};
+use super::concern::{self, Evidence, Facts, Thresholds};
 use super::eta::{self, Load, Outlook};
 use super::shared::{self, Origin, Suspicion};
 use super::{Concern, ConcernKind, Controller, HostId, HostState, Mono, Value, What, Who};
@@ -62,6 +62,17 @@ impl Controller {
         }
     }
 
+    /// So many links, the first of them on a page of the host, lead to more hosts of a domain than are taken.
+    pub fn set_beyond(&mut self, host: HostId, domain: &str, links: u32) {
+        let (_, count) = self.beyond.entry(host).or_insert_with(|| (domain.into(), 0));
+        *count = links;
+    }
+
+    /// That is settled.
+    pub fn clear_beyond(&mut self, host: HostId) {
+        self.beyond.remove(&host);
+    }
+
     /// Raises or clears the host's concern.
     fn check_concern(&mut self, now: Mono, host: HostId) {
         let Some(facts) = self.facts(now, host) else { return };
@@ -93,7 +104,11 @@ impl Controller {
             concern.map_or(Value::None, |concern| Value::Text(concern.kind.as_str().to_owned()))
         };
         let why = match (before, after) {
-            (_, Some(concern)) => format!("{}: {}", concern.why(now), concern.advice()),
+            (_, Some(concern)) => {
+                let of = self.beyond.get(&host).filter(|_| matches!(concern.evidence, Evidence::Beyond { .. }));
+                let of = of.map(|(domain, _)| format!(" to hosts of {domain}")).unwrap_or_default();
+                format!("{}{of}: {}", concern.why(now), concern.advice())
+            }
             (Some(concern), None) => format!("{} no more", concern.kind.as_str()),
             (None, None) => String::new(),
         };
@@ -149,6 +164,7 @@ impl Controller {
             last: hot.last_outcome,
             coincides: hot.suspicion.filter(|one| self.still_suspected(now, slot.group, one)).map(|one| one.times),
             held_back: hot.held_back,
+            beyond: self.beyond.get(&host).map_or(0, |(_, links)| *links),
             eta: self.eta_of(now, host),
             bulk: self.outlook.bulk,
             remind_after: self.settings.remind_after,

@@ -16,7 +16,6 @@ pub mod tokenizer;
 
 use url::Url;
 
-use self::directives::Directives;
 use self::page::Page;
 use self::sitemap::Sitemap;
 
@@ -56,8 +55,6 @@ pub struct Found {
     pub sitemaps: Vec<Link>,
     /// Links beyond the bounds of one body.
     pub left_out: u32,
-    /// What the page says of itself.
-    pub directives: Directives,
     /// What is odd about it, in words.
     pub note: Option<String>,
 }

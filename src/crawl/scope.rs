@@ -46,12 +46,14 @@ struct Met {
 pub enum NewHost {
     /// It may.
     Welcome,
-    /// Its domain has too many; told the first time.
+    /// Its domain has too many.
     TooMany {
         /// The registrable domain.
         domain: Box<str>,
         /// How many were turned away, this one included.
         refused: u32,
+        /// Whose page led to the first of them: there it is told, once a domain.
+        on: Option<HostId>,
     },
 }
 
@@ -124,7 +126,7 @@ impl Scope {
             None | Some(0) => NewHost::Welcome,
             Some(refused) => {
                 met.on = met.on.or(on);
-                NewHost::TooMany { domain: domain.into(), refused }
+                NewHost::TooMany { domain: domain.into(), refused, on: met.on }
             }
         }
     }
@@ -237,8 +239,10 @@ mod tests {
         for n in 0..HOSTS_PER_DOMAIN {
             assert_eq!(meet(&mut scope, &format!("n{n}.trap.example")), NewHost::Welcome);
         }
-        let refused = meet(&mut scope, "one-more.trap.example");
-        assert_eq!(refused, NewHost::TooMany { domain: "trap.example".into(), refused: 1 });
+        let too_many = |refused| NewHost::TooMany { domain: "trap.example".into(), refused, on: Some(HostId(7)) };
+        assert_eq!(meet(&mut scope, "one-more.trap.example"), too_many(1));
+        let elsewhere = scope.meet(&"http://another.trap.example/".parse().expect("a URL"), Some(HostId(8)));
+        assert_eq!(elsewhere, too_many(2), "told where it was found first");
         assert_eq!(meet(&mut scope, "www.other.example"), NewHost::Welcome);
         let forgive = |scope: &mut Scope| scope.forgive(|domain| domain.contains("example"));
         assert_eq!(forgive(&mut scope), [Some(HostId(7))]);

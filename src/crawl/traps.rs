@@ -2,7 +2,7 @@
 //! operator decides. Pure.
 //!
 //! The pattern of a URL is its host and path with numbers and ids made one (`/cal/2026/12` is `/cal/N/N`) and
-//! repeated segments once. Three signs, each by itself:
+//! repeated segments once. Four signs, each by itself:
 //!
 //! * **A run.** A link to a pattern that is known is a step; the steps since the last new one are a run. Calendars
 //!   make runs without end, alone or in turns with other patterns; a hundred thousand articles that link to each
@@ -12,10 +12,14 @@
 //!   [`SEGMENTS_MAX`], counts against [`GROWTH_BUDGET`].
 //! * **Sessions.** A URL that is known but for the value of a session's parameter (a usual name, or an id's look
 //!   under many different pages) counts against [`SESSION_BUDGET`] or [`ID_BUDGET`] of that parameter.
+//! * **A spread.** Pages that lead to new pages of their kind only, and never to one that is known: [`spread`].
 //!
 //! What is beyond a budget is parked: it stands in the store, and here its number alone, 4 bytes. `:allow PATTERN` lets
 //! it go, `:exclude` drops it. What is parked and what is counted outlasts the process: [`Traps::take_unsaved`]. What
-//! this does not see: pages without end whose paths share nothing.
+//! this does not see: pages without end whose paths share nothing, or that lead back; and what branches within
+//! [`RUN_FREE`] steps, as a calendar whose months name all months of the years beside theirs, and all their days.
+
+pub mod spread;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -23,6 +27,7 @@ use std::hash::BuildHasherDefault;
 use url::{Position, Url};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use self::spread::{Led, SPREAD_PAGES};
 use crate::control::HostId;
 use crate::store::record::SignRecord;
 use crate::store::{Folded, UrlId};
@@ -75,6 +80,8 @@ pub struct Candidate<'a> {
     pub host: HostId,
     /// The run of the page that it stands on.
     pub run: u16,
+    /// It is of the same kind as that page.
+    pub alike: bool,
 }
 
 /// What becomes of it.
@@ -100,7 +107,7 @@ pub struct Suspicion {
 pub struct Meter {
     /// URLs that count against its budget.
     pub count: u32,
-    /// Different pages a parameter stands on.
+    /// Different pages a parameter stands on, or what is counted of a spread.
     pub pages: u32,
     unsaved: bool,
 }
@@ -146,7 +153,7 @@ pub struct Traps {
 struct HeldBack {
     /// URLs that are parked.
     parked: u32,
-    /// Links on its pages to hosts too many of a domain.
+    /// Links to hosts too many of domains, the first of which its pages led to.
     beyond: u32,
 }
 
@@ -259,10 +266,11 @@ impl Traps {
         }
     }
 
-    /// A link on a page of `host` leads to one host too many of its domain.
-    pub fn lead_too_far(&mut self, host: HostId) {
+    /// A link leads to one host too many of a domain, the first of which was found on a page of `host`. How many did.
+    pub fn lead_too_far(&mut self, host: HostId) -> u32 {
         let held = self.by_host.entry(host).or_default();
         held.beyond = held.beyond.saturating_add(1);
+        held.beyond
     }
 
     /// What the operator said settles that.
@@ -272,9 +280,14 @@ impl Traps {
         }
     }
 
-    /// URLs of a host, and links on its pages, that are held back.
+    /// URLs of a host that are held back.
     pub fn held(&self, host: HostId) -> u32 {
-        self.by_host.get(&host).map_or(0, |held| held.parked.saturating_add(held.beyond))
+        self.by_host.get(&host).map_or(0, |held| held.parked)
+    }
+
+    /// Links to hosts too many of domains that are told at this host.
+    pub fn beyond(&self, host: HostId) -> u32 {
+        self.by_host.get(&host).map_or(0, |held| held.beyond)
     }
 
     /// URLs that wait for the operator.
@@ -307,8 +320,33 @@ impl Traps {
         if new { 0 } else { candidate.run.saturating_add(1) }
     }
 
+    /// All links of a page of `host` have been taken.
+    pub fn note(&mut self, host: HostId, led: &Led) {
+        let Some((page, only_on)) = led.judged() else { return };
+        let key = spread_key(host, page);
+        let before = self.signs.meters.get(&key).map_or(0, |meter| meter.pages);
+        let after = if only_on { before + 1 } else { before.saturating_sub(spread::BACK) };
+        // What is held back stays so, whatever the pages that were queued by then lead to.
+        if before < SPREAD_PAGES
+            && before != after
+            && let Some(meter) = self.meter(key)
+        {
+            meter.pages = after;
+        }
+    }
+
+    /// A page of a kind that leads on without end, on another.
+    fn spread(&self, candidate: &Candidate<'_>) -> Option<Sign> {
+        let key = candidate.alike.then(|| spread_key(candidate.host, candidate.url))?;
+        let is_spread = self.signs.meters.get(&key)?.pages >= SPREAD_PAGES;
+        is_spread.then(|| Sign { key, budget: 0, suspicion: spread::suspicion(candidate.url) })
+    }
+
     fn sign(&mut self, candidate: &Candidate<'_>) -> Option<Sign> {
-        self.session(candidate).or_else(|| growth(candidate)).or_else(|| long_run(candidate))
+        self.spread(candidate)
+            .or_else(|| self.session(candidate))
+            .or_else(|| growth(candidate))
+            .or_else(|| long_run(candidate))
     }
 
     /// Counts the URL's session, if it has one and the page is known without it.
@@ -349,6 +387,10 @@ impl Traps {
         }
         None
     }
+}
+
+fn spread_key(host: HostId, page: &Url) -> u64 {
+    xxh3_64(format!("{} spread {}", host.0, spread::kind(page)).as_bytes())
 }
 
 /// A path that grows.

@@ -93,6 +93,7 @@ fn concern_words(concern: &Concern, now: Mono, times: &str) -> Vec<String> {
             vec![String::from(word), format!("refused with another {times}{count}")]
         }
         Evidence::HeldBack { urls } => vec![format!("{word} {urls} held"), String::from(":allow or :exclude")],
+        Evidence::Beyond { links } => vec![format!("{word} {links} links"), String::from(":allow or :exclude")],
         Evidence::Later { eta } => vec![format!("{word} {} left", age(eta))],
         // How long comes first: that alone is seen on narrow screens.
         Evidence::PausedSince(since) => vec![format!("{word} {}", age(now.since(since))), String::from("PAUSED you")],

@@ -24,8 +24,8 @@ const LANES_MAX: usize = 256;
 /// What a URL that was found would be.
 #[derive(Clone, Copy)]
 pub(super) enum As {
-    /// A page, on one with this run.
-    Page { depth: u32, run: u16 },
+    /// A page, on one with this run, and of its kind or not.
+    Page { depth: u32, run: u16, alike: bool },
     /// A sitemap, so many indexes deep.
     Sitemap { depth: u32 },
 }
@@ -117,8 +117,8 @@ impl Engine {
             return None;
         }
         let job = match found {
-            As::Page { depth, run } => {
-                let run = self.enters_with(fingerprint, Candidate { url, host, run }, depth)?;
+            As::Page { depth, run, alike } => {
+                let run = self.enters_with(fingerprint, Candidate { url, host, run, alike }, depth)?;
                 Job { depth, run, ..Job::page(url, self.now) }
             }
             As::Sitemap { depth } => Job::sitemap(url, depth, self.now),
@@ -153,8 +153,10 @@ impl Engine {
 
     /// Tells the controller how many URLs of a host are held back: more than none is a concern.
     pub(super) fn tell_held_back(&mut self, host: HostId) {
-        let urls = self.traps.held(host);
-        self.controller.set_held_back(host, urls);
+        self.controller.set_held_back(host, self.traps.held(host));
+        if self.traps.beyond(host) == 0 {
+            self.controller.clear_beyond(host);
+        }
     }
 
     /// The host of a link, made known if its domain has room for one more.
@@ -164,11 +166,11 @@ impl Engine {
         }
         // Domains are counted as long as their hosts can be known: that bounds them.
         if self.hosts.has_room()
-            && let NewHost::TooMany { domain, refused } = self.scope.meet(url, on)
+            && let NewHost::TooMany { domain, refused, on } = self.scope.meet(url, on)
         {
             if let Some(on) = on {
-                self.traps.lead_too_far(on);
-                self.tell_held_back(on);
+                let links = self.traps.lead_too_far(on);
+                self.controller.set_beyond(on, &domain, links);
             }
             if refused == 1 {
                 let most = crate::crawl::scope::HOSTS_PER_DOMAIN;
@@ -299,7 +301,7 @@ mod tests {
         let meet = |engine: &mut Engine, from: u32, to: u32| {
             for number in from..to {
                 let url: Url = format!("http://n{number}.trap.example/").parse().expect("a URL");
-                engine.enter(&url, fingerprint(&url), As::Page { depth: 1, run: 0 }, on);
+                engine.enter(&url, fingerprint(&url), As::Page { depth: 1, run: 0, alike: false }, on);
             }
             grown(engine)
         };

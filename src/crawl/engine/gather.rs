@@ -7,12 +7,15 @@
 use std::collections::VecDeque;
 use std::vec::IntoIter;
 
+use url::Url;
+
 use super::Engine;
 use super::discover::{As, NESTING_MAX};
 use super::dispatch::Flight;
 use crate::control::{HostId, Lane, RequestKind};
 use crate::crawl::job::Job;
 use crate::crawl::links::{Found, Link};
+use crate::crawl::traps::spread::Led;
 use crate::store::{Fate, Store};
 
 /// Links that are taken in one turn.
@@ -36,6 +39,7 @@ struct Lead {
     end: End,
     links: IntoIter<Link>,
     sitemaps: IntoIter<Link>,
+    led: Led,
 }
 
 /// A URL that failed, to be told when the transaction of its links is on the medium.
@@ -87,7 +91,9 @@ impl Engine {
         }
         self.gathering.links += links.len() + sitemaps.len();
         let (links, sitemaps) = (links.into_iter(), sitemaps.into_iter());
-        self.gathering.leads.push_back(Lead { host: grant.host, lane: grant.lane, job, end, links, sitemaps });
+        let is_page = !matches!(job.kind(), RequestKind::Sitemap);
+        let led = Led::by(Url::parse(&job.url).ok().filter(|_| is_page));
+        self.gathering.leads.push_back(Lead { host: grant.host, lane: grant.lane, job, end, links, sitemaps, led });
         self.take_links();
     }
 
@@ -136,7 +142,8 @@ impl Engine {
             let of_sitemap = lead.job.depth.saturating_add(1);
             while self.gathering.budget > 0 {
                 let (Link { url, fingerprint }, found) = if let Some(link) = lead.links.next() {
-                    (link, As::Page { depth, run })
+                    let alike = lead.led.is_alike(&link.url);
+                    (link, As::Page { depth, run, alike })
                 } else if let Some(link) = lead.sitemaps.next() {
                     (link, As::Sitemap { depth: of_sitemap })
                 } else {
@@ -146,12 +153,16 @@ impl Engine {
                 self.gathering.links = self.gathering.links.saturating_sub(1);
                 // Most links of most pages: nothing else need be asked about them.
                 if self.frontier.is_known(fingerprint) {
+                    lead.led.meets_known(&url);
                     continue;
                 }
                 // A sitemap lies where the site says, on another host too; that each is read once ends every circle.
                 let wanted = matches!(found, As::Sitemap { .. }) || self.scope.takes(&url);
                 if wanted && let Some(lane) = self.enter(&url, fingerprint, found, Some(lead.host)) {
                     self.touch(&mut touched, lane);
+                    if matches!(found, As::Page { alike: true, .. }) {
+                        lead.led.meets_new();
+                    }
                 }
             }
             for (host, lane) in touched {
@@ -166,7 +177,8 @@ impl Engine {
 
     /// All links of a URL are in the frontier.
     fn end_lead(&mut self, lead: Lead) {
-        let Lead { host, lane, job, end, .. } = lead;
+        let Lead { host, lane, job, end, led, .. } = lead;
+        self.traps.note(host, &led);
         match end {
             End::Done => {
                 self.counts.done += 1;

@@ -9,6 +9,7 @@ use url::Url;
 use crate::control::RequestKind;
 use crate::crawl::links::directives::Directives;
 use crate::crawl::links::page::Page;
+use crate::crawl::links::sitemap::Sitemap;
 use crate::crawl::links::{Rules, Search};
 
 /// A search to run over a body.
@@ -28,10 +29,10 @@ pub(super) fn begin(
     if !status.is_success() {
         return None;
     }
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let search = match kind {
-        RequestKind::Sitemap => Search::Sitemap(Box::default()),
+        RequestKind::Sitemap => Search::Sitemap(Box::new(Sitemap::new(content_type))),
         RequestKind::Page | RequestKind::Redirect => {
-            let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
             let directives = directives(headers, &rules.agent);
             if !is_html(content_type) || (rules.obey && directives.nofollow) {
                 return None;
@@ -89,6 +90,10 @@ mod tests {
             (200, vec![("x-robots-tag", "noindex"), ("x-robots-tag", "NoFollow")], false),
             (200, vec![("x-robots-tag", "foobot: none")], false),
             (200, vec![("x-robots-tag", "otherbot: none")], true),
+            (200, vec![("x-robots-tag", "otherbot: noindex, foobot: nofollow")], false),
+            (200, vec![("x-robots-tag", "foobot: index, otherbot: nofollow")], true),
+            // A new line begins without a name.
+            (200, vec![("x-robots-tag", "otherbot: noindex"), ("x-robots-tag", "nofollow")], false),
         ] {
             assert_eq!(is_searched(status, &headers, true), expected, "{status} {headers:?}");
         }

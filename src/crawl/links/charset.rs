@@ -1,19 +1,28 @@
-//! Which encoding a page is in, and the page in UTF-8, as it streams.
+//! Which encoding a page or a sitemap is in, and its text in UTF-8, as it streams.
 //!
-//! A byte order mark decides, else the charset of Content-Type, else a `<meta>` in the first [`PRESCAN`] bytes
-//! (HTML 13.2.3.2). Where nobody says: UTF-8 if these bytes are that, else windows-1252.
+//! A byte order mark decides, else the charset of Content-Type, else the first [`PRESCAN`] bytes: a `<meta>` of HTML
+//! (13.2.3.2), an XML declaration (XML 1.0, F.1). Where nobody says, a page is UTF-8 if these bytes are that, else
+//! windows-1252; XML is UTF-8.
 
-use encoding_rs::{Decoder, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+use encoding_rs::{Decoder, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 
 use super::tokenizer::{Attribute, Element, Tokenizer};
 
-/// Bytes at the beginning that are searched for a `<meta>`.
+/// Bytes at the beginning that are searched for a `<meta>` or a declaration.
 pub const PRESCAN: usize = 1024;
 /// Decoded bytes in one step.
 const STEP: usize = 8 * 1024;
 
+/// What a text is, and so where it says how it is encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Language {
+    Html,
+    Xml,
+}
+
 /// Makes UTF-8 of what is pushed in.
 pub struct Transcoder {
+    language: Language,
     header: Option<&'static Encoding>,
     /// The beginning, until it is long enough to judge.
     head: Vec<u8>,
@@ -25,9 +34,18 @@ pub struct Transcoder {
 
 impl Transcoder {
     /// For a page whose Content-Type is this.
-    pub fn new(content_type: &str) -> Self {
+    pub fn of_html(content_type: &str) -> Self {
+        Self::of(Language::Html, content_type)
+    }
+
+    /// For XML, or a list of URLs, whose Content-Type is this.
+    pub fn of_xml(content_type: &str) -> Self {
+        Self::of(Language::Xml, content_type)
+    }
+
+    fn of(language: Language, content_type: &str) -> Self {
         let header = label_in(content_type).and_then(|label| Encoding::for_label(label.as_bytes()));
-        Self { header, head: Vec::new(), found: None, decoder: None, buffer: Vec::new() }
+        Self { language, header, head: Vec::new(), found: None, decoder: None, buffer: Vec::new() }
     }
 
     /// The encoding, once it is known.
@@ -62,7 +80,7 @@ impl Transcoder {
         let head = std::mem::take(&mut self.head);
         let (encoding, mark) = match Encoding::for_bom(&head) {
             Some((encoding, mark)) => (encoding, mark),
-            None => (self.header.or_else(|| meta_in(&head)).unwrap_or_else(|| guess(&head)), 0),
+            None => (self.header.unwrap_or_else(|| self.language.encoding_of(&head)), 0),
         };
         self.found = Some(encoding);
         self.decoder = (encoding != UTF_8).then(|| encoding.new_decoder_without_bom_handling());
@@ -88,6 +106,29 @@ impl Transcoder {
     }
 }
 
+impl Language {
+    /// The encoding of what begins with `head`, without a mark.
+    fn encoding_of(self, head: &[u8]) -> &'static Encoding {
+        match head {
+            [b'<', 0, b'?', 0, b'x', 0, ..] => return UTF_16LE,
+            [0, b'<', 0, b'?', 0, b'x', ..] => return UTF_16BE,
+            _ => {}
+        }
+        let declared = match self {
+            Self::Html => meta_in(head),
+            Self::Xml => declaration_in(head),
+        };
+        match declared {
+            // Whoever could read that as ASCII did not read UTF-16 (HTML 13.2.3.2).
+            Some(found) if found == UTF_16BE || found == UTF_16LE => UTF_8,
+            Some(found) if found == X_USER_DEFINED => WINDOWS_1252,
+            Some(found) => found,
+            None if self == Self::Xml => UTF_8,
+            None => guess(head),
+        }
+    }
+}
+
 /// The charset of a Content-Type.
 fn label_in(content_type: &str) -> Option<&str> {
     let mut parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
@@ -105,16 +146,44 @@ fn meta_in(head: &[u8]) -> Option<&'static Encoding> {
         let is_type = tag
             .value(Attribute::HttpEquiv)
             .is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"content-type"));
-        let content = tag.value(Attribute::Content).filter(|_| is_type).map(String::from_utf8_lossy);
-        let label = match (tag.value(Attribute::Charset), &content) {
-            (Some(label), _) => Some(label),
-            (None, Some(content)) => label_in(content).map(str::as_bytes),
-            (None, None) => None,
-        };
+        let label = tag.value(Attribute::Charset).or_else(|| {
+            let content = tag.value(Attribute::Content).filter(|_| is_type)?;
+            charset_in(content)
+        });
         found = label.and_then(Encoding::for_label);
     });
-    // Whoever could read the tag as ASCII did not read UTF-16 (HTML 13.2.3.2).
-    found.map(|found| if found == UTF_16BE || found == UTF_16LE { UTF_8 } else { found })
+    found
+}
+
+/// The encoding that an XML declaration names.
+fn declaration_in(head: &[u8]) -> Option<&'static Encoding> {
+    const NAME: &[u8] = b"encoding";
+    let rest = head.trim_ascii_start().strip_prefix(b"<?xml")?;
+    let declaration = &rest[..memchr::memmem::find(rest, b"?>")?];
+    let at = memchr::memmem::find(declaration, NAME)?;
+    let value = declaration[at + NAME.len()..].trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+    let (quote, value) = value.split_first().filter(|(quote, _)| matches!(quote, b'"' | b'\''))?;
+    Encoding::for_label(&value[..memchr::memchr(*quote, value)?])
+}
+
+/// The charset that a `<meta>`'s content names anywhere in it (HTML, "extracting a character encoding from a meta
+/// element"): unlike a Content-Type it needs no semicolon.
+fn charset_in(content: &[u8]) -> Option<&[u8]> {
+    const NAME: &[u8] = b"charset";
+    let mut rest = content;
+    let value = loop {
+        let at = rest.windows(NAME.len()).position(|word| word.eq_ignore_ascii_case(NAME))?;
+        rest = rest[at + NAME.len()..].trim_ascii_start();
+        if let Some(value) = rest.strip_prefix(b"=") {
+            break value.trim_ascii_start();
+        }
+    };
+    match value {
+        [] => None,
+        // A quote that nothing closes: nobody knows where the name ends.
+        [quote @ (b'"' | b'\''), value @ ..] => value.iter().position(|byte| byte == quote).map(|end| &value[..end]),
+        _ => value.split(|byte| byte.is_ascii_whitespace() || *byte == b';').next(),
+    }
 }
 
 fn guess(head: &[u8]) -> &'static Encoding {
@@ -131,7 +200,7 @@ mod tests {
     use super::*;
 
     fn read(content_type: &str, bytes: &[u8], step: usize) -> (String, &'static str) {
-        let (mut transcoder, mut text) = (Transcoder::new(content_type), Vec::new());
+        let (mut transcoder, mut text) = (Transcoder::of_html(content_type), Vec::new());
         for piece in bytes.chunks(step) {
             transcoder.push(piece, &mut |piece| text.extend_from_slice(piece));
         }
@@ -164,6 +233,41 @@ mod tests {
         }
         let (text, name) = read("text/html", equiv, 7);
         assert!(text.ends_with('é') && name == "windows-1252", "{text} {name}");
+    }
+
+    #[test]
+    fn row_27_a_meta_names_its_charset_with_or_without_a_semicolon() {
+        for (content, expected) in [
+            ("text/html; charset=koi8-r", Some("koi8-r")),
+            ("text/html charset=koi8-r", Some("koi8-r")),
+            ("charset=koi8-r", Some("koi8-r")),
+            ("text/html;charset \t=\n koi8-r ; x", Some("koi8-r")),
+            ("text/html; CharSet=koi8-r x", Some("koi8-r")),
+            ("x; charset='koi8-r' y", Some("koi8-r")),
+            ("x; charset=\"koi8-r;\" y", Some("koi8-r;")),
+            ("charset is charset=koi8-r", Some("koi8-r")),
+            ("charsetcharset=koi8-r", Some("koi8-r")),
+            ("charset=\"koi8-r", None),
+            ("charset='koi8-r\"", None),
+            ("charset=koi8-r\"", Some("koi8-r\"")),
+            ("charset=", None),
+            ("charset", None),
+            ("text/html; koi8-r", None),
+            ("", None),
+        ] {
+            let found = charset_in(content.as_bytes());
+            assert_eq!(found, expected.map(str::as_bytes), "{content}");
+        }
+        let rows: &[(&[u8], &str)] = &[
+            (b"<meta http-equiv=content-type content='text/html charset=koi8-r'>\xc1", "KOI8-R"),
+            (b"<meta content=charset=koi8-r http-equiv=Content-Type>\xc1", "KOI8-R"),
+            (b"<meta name=x content='charset=koi8-r'>\xc1", "windows-1252"),
+            (b"<meta charset=nonsense><meta charset=koi8-r>\xc1", "KOI8-R"),
+            (b"<meta charset=x-user-defined>\xc1", "windows-1252"),
+        ];
+        for (page, name) in rows {
+            assert_eq!(read("text/html", page, 5).1, *name, "{}", String::from_utf8_lossy(page));
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Page {
     /// The page at `url` with this Content-Type; `directives` are those of its header.
     pub fn new(url: Url, content_type: &str, directives: Directives, rules: &Rules) -> Self {
         Self {
-            transcoder: Transcoder::new(content_type),
+            transcoder: Transcoder::of_html(content_type),
             tokenizer: Tokenizer::default(),
             gathered: Gathered {
                 obey: rules.obey,
@@ -103,7 +103,9 @@ impl Gathered {
             Element::Meta => {
                 let Some(content) = value(Attribute::Content) else { return };
                 let name = value(Attribute::Name).unwrap_or_default();
-                if ["robots", &self.agent].iter().any(|ours| name.trim().eq_ignore_ascii_case(ours)) {
+                // A crawler whose product token is empty has no name that a page could call.
+                let names = |ours: &str| !ours.is_empty() && name.trim().eq_ignore_ascii_case(ours);
+                if names("robots") || names(&self.agent) {
                     self.directives.read(&content);
                 }
                 let refreshes =
@@ -138,12 +140,10 @@ impl Gathered {
     }
 
     fn resolve(self, url: &Url, encoding: &'static Encoding, rules: &Rules) -> Found {
-        let mut found =
-            Found { links: Vec::new(), left_out: self.left_out, directives: self.directives, ..Found::default() };
         if self.obey && self.directives.nofollow {
-            found.left_out = 0;
-            return found;
+            return Found::default();
         }
+        let mut found = Found { left_out: self.left_out, ..Found::default() };
         let base = self.base.and_then(|base| url.join(&base).ok());
         // A base that cannot be one is none (HTML 4.2.3: also data: and javascript:).
         let base = base.filter(|base| matches!(base.scheme(), "http" | "https")).unwrap_or_else(|| url.clone());
@@ -212,7 +212,11 @@ mod tests {
     use super::*;
 
     fn read(content_type: &str, html: &[u8], step: usize) -> Found {
-        let rules = Rules { obey: true, agent: "foobot".into(), ..Rules::default() };
+        read_as("foobot", content_type, html, step)
+    }
+
+    fn read_as(agent: &str, content_type: &str, html: &[u8], step: usize) -> Found {
+        let rules = Rules { obey: true, agent: agent.into(), ..Rules::default() };
         let url = Url::parse("http://h.example/dir/page?q").expect("valid");
         let mut page = Page::new(url, content_type, Directives::default(), &rules);
         for piece in html.chunks(step) {
@@ -266,7 +270,7 @@ mod tests {
             ("<a href=x><meta name=robots content='noindex, nofollow'>", &[]),
             ("<a href=x><meta name=FooBot content=none>", &[]),
             (
-                "<a href=x><meta name=otherbot content=none><meta name=robots content=noindex>",
+                "<a href=x><meta name=otherbot content=none><meta name=robots content='noindex, max-image-preview: none'>",
                 &["http://h.example/dir/x"],
             ),
             ("<!-- <a href=x> --><script>\"<a href=y>\"</script>", &[]),
@@ -274,6 +278,13 @@ mod tests {
         for (html, expected) in rows {
             assert_eq!(links(html), *expected, "{html}");
         }
+    }
+
+    #[test]
+    fn a_crawler_without_a_name_is_called_by_no_page() {
+        let html = b"<a href=x><meta content=nofollow><meta name='' content=nofollow>";
+        assert_eq!(read_as("", "text/html", html, 9).links.len(), 1);
+        assert_eq!(read_as("", "text/html", b"<a href=x><meta name=' ROBOTS ' content=nofollow>", 9).links, []);
     }
 
     #[test]

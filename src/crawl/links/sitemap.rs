@@ -5,6 +5,7 @@
 //! bytes is the fetcher's, and a `.gz` is undone there, too. Only absolute http(s) URLs are taken. Whether a URL
 //! belongs to the sitemap's host is for the crawl's scope to say.
 
+use super::charset::Transcoder;
 use super::{Found, Link, Rules, entities};
 use crate::crawl::address::{URL_MAX_BYTES, fingerprint, parse_url};
 
@@ -44,8 +45,34 @@ enum Entry {
 }
 
 /// A sitemap being read.
-#[derive(Debug)]
 pub struct Sitemap {
+    transcoder: Transcoder,
+    scanner: Scanner,
+}
+
+impl Sitemap {
+    /// The sitemap with this Content-Type.
+    pub fn new(content_type: &str) -> Self {
+        Self { transcoder: Transcoder::of_xml(content_type), scanner: Scanner::default() }
+    }
+
+    /// Takes decoded bytes of the body.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let Self { transcoder, scanner } = self;
+        transcoder.push(bytes, &mut |text| scanner.push(text));
+    }
+
+    /// The sitemap is over.
+    pub fn finish(mut self, rules: &Rules) -> Found {
+        let Self { transcoder, scanner } = &mut self;
+        transcoder.finish(&mut |text| scanner.push(text));
+        self.scanner.finish(rules)
+    }
+}
+
+/// What is read of it, in UTF-8.
+#[derive(Debug)]
+struct Scanner {
     state: State,
     closing: bool,
     name: Vec<u8>,
@@ -63,7 +90,7 @@ pub struct Sitemap {
     left_out: u32,
 }
 
-impl Default for Sitemap {
+impl Default for Scanner {
     fn default() -> Self {
         Self {
             state: State::Begin,
@@ -83,9 +110,8 @@ impl Default for Sitemap {
     }
 }
 
-impl Sitemap {
-    /// Takes decoded bytes of the body.
-    pub fn push(&mut self, mut bytes: &[u8]) {
+impl Scanner {
+    fn push(&mut self, mut bytes: &[u8]) {
         while let Some(&byte) = bytes.first() {
             let used = match self.state {
                 State::Text if !self.in_loc => memchr::memchr(b'<', bytes).unwrap_or(bytes.len()),
@@ -105,8 +131,7 @@ impl Sitemap {
         }
     }
 
-    /// The sitemap is over.
-    pub fn finish(mut self, rules: &Rules) -> Found {
+    fn finish(mut self, rules: &Rules) -> Found {
         if self.state == State::Lines {
             self.line();
         }
@@ -117,7 +142,7 @@ impl Sitemap {
             (_, more, _) => Some(format!("the sitemap has {more} entries more than {URLS_MAX}: left out")),
         };
         self.links.retain(|link| rules.wants(&link.url));
-        Found { links: self.links, sitemaps: self.sitemaps, left_out: self.left_out, note, ..Found::default() }
+        Found { links: self.links, sitemaps: self.sitemaps, left_out: self.left_out, note }
     }
 
     /// One byte. Whether it was used: if not, it is looked at again in another state.
@@ -320,7 +345,7 @@ mod tests {
     use super::*;
 
     fn read(body: &[u8], step: usize) -> Found {
-        let mut sitemap = Sitemap::default();
+        let mut sitemap = Sitemap::new("");
         for piece in body.chunks(step) {
             sitemap.push(piece);
         }
@@ -380,6 +405,35 @@ mod tests {
     }
 
     #[test]
+    fn row_27_a_sitemap_is_in_the_encoding_of_its_mark_or_as_it_says() {
+        let xml =
+            "<?xml version='1.0' encoding='UTF-16'?><urlset><url><loc>http://h/\u{e9}?a&amp;b</loc></url></urlset>";
+        let wide = |text: &str, bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
+        let latin =
+            b"<?xml version=\"1.0\" encoding = \"iso-8859-1\" ?><urlset><url><loc>http://h/\xe9?a&amp;b</loc></url>";
+        let rows: &[(&str, &str, Vec<u8>)] = &[
+            ("marked, little endian", "", wide(&format!("\u{feff}{xml}"), u16::to_le_bytes)),
+            ("marked, big endian", "", wide(&format!("\u{feff}{xml}"), u16::to_be_bytes)),
+            ("a list", "text/plain", wide("\u{feff}http://h/\u{e9}?a&b\r\n", u16::to_le_bytes)),
+            ("a mark beats the header", "text/xml; charset=utf-8", wide(&format!("\u{feff}{xml}"), u16::to_le_bytes)),
+            ("by the header", "text/xml; charset=utf-16be", wide(xml, u16::to_be_bytes)),
+            ("by its first bytes", "", wide(xml, u16::to_le_bytes)),
+            ("by its first bytes, big endian", "", wide(xml, u16::to_be_bytes)),
+            ("by its declaration", "application/xml", latin.to_vec()),
+            ("a declaration of UTF-16 that is readable", "", xml.as_bytes().to_vec()),
+            ("nobody says", "", "http://h/\u{e9}?a&b".as_bytes().to_vec()),
+        ];
+        for (name, content_type, body) in rows {
+            for step in [1, 5, 10_000] {
+                let mut sitemap = Sitemap::new(content_type);
+                body.chunks(step).for_each(|piece| sitemap.push(piece));
+                let found = sitemap.finish(&Rules::default());
+                assert_eq!((urls(&found.links), found.note), (vec!["http://h/%C3%A9?a&b"], None), "{name}, {step}");
+            }
+        }
+    }
+
+    #[test]
     fn case_66_fifty_thousand_entries_count_and_no_more() {
         let body: String = (0..URLS_MAX + 5).map(|n| format!("http://h/{n}\n")).collect();
         let found = read(body.as_bytes(), 4_096);
@@ -391,12 +445,12 @@ mod tests {
     fn row_03_entities_do_not_explode_and_an_endless_entry_is_kept_short() {
         let bomb = "<!DOCTYPE l [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;&a;&a;&a;&a;'>]><urlset><url><loc>http://h/&b;</loc></url>";
         assert_eq!(urls(&read(bomb.as_bytes(), 9).links), ["http://h/&b;"]);
-        let mut sitemap = Sitemap::default();
+        let mut sitemap = Sitemap::new("");
         sitemap.push(b"<urlset><url><loc>http://h/");
         for _ in 0..1_000 {
             sitemap.push(&[b'x'; 4_096]);
         }
-        assert!(sitemap.text.len() <= TEXT_MAX);
+        assert!(sitemap.scanner.text.len() <= TEXT_MAX);
         sitemap.push(b"</loc>");
         assert_eq!(sitemap.finish(&Rules::default()).links, []);
     }

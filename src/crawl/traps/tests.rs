@@ -5,7 +5,7 @@ fn url(text: &str) -> Url {
 }
 
 fn judge(traps: &mut Traps, text: &str, run: u16) -> Verdict {
-    traps.judge(Candidate { url: &url(text), host: HostId(0), run }, |_| UrlId::NONE)
+    traps.judge(Candidate { url: &url(text), host: HostId(0), run, alike: false }, |_| UrlId::NONE)
 }
 
 fn enters(traps: &mut Traps, text: &str, run: u16) -> bool {
@@ -130,9 +130,9 @@ fn what_is_held_is_taken_out_judged_and_put_back() {
         traps.put_back(trap, host, UrlId(*id));
     }
     assert_eq!((traps.parked(), traps.held(host) as usize), (held - 1, held - 1));
-    traps.lead_too_far(host);
+    assert_eq!((traps.lead_too_far(host), traps.lead_too_far(host), traps.beyond(host)), (1, 2, 2));
     traps.settle(host);
-    assert_eq!(traps.held(host) as usize, held - 1);
+    assert_eq!((traps.held(host) as usize, traps.beyond(host)), (held - 1, 0));
     traps.allow(regex::Regex::new(&suspicion.expect("told").pattern).expect("a regular expression"));
     assert!(enters(&mut traps, &page(1_000), 900));
 }
@@ -206,4 +206,152 @@ fn shapes_and_parameters() {
     let url = url("http://h/a;s=1/b?x=2&y&z=;=3");
     let found: Vec<_> = parameters(&url).map(|(name, value, at)| (name, value, &url.as_str()[at..])).collect();
     assert_eq!(found, [("s", "1", "1/b?x=2&y&z=;=3"), ("x", "2", "2&y&z=;=3"), ("z", "", ";=3"), ("", "3", "3")]);
+}
+
+/// Crawls a site breadth first, as the engine does, up to `most` pages: how many were sent, and what was told.
+fn follow(most: usize, start: &str, links: impl Fn(&Url) -> Vec<String>) -> (usize, Option<Suspicion>) {
+    let (mut traps, host) = (Traps::default(), HostId(0));
+    let (mut known, mut told, mut sent) = (HashSet::from([url(start)]), None, 0);
+    let mut queue = std::collections::VecDeque::from([(url(start), 0)]);
+    while sent < most
+        && let Some((page, run)) = queue.pop_front()
+    {
+        sent += 1;
+        let mut led = Led::by(Some(page.clone()));
+        for link in links(&page) {
+            let link = page.join(&link).expect("a URL");
+            if !known.insert(link.clone()) {
+                led.meets_known(&link);
+                continue;
+            }
+            let alike = led.is_alike(&link);
+            match traps.judge(Candidate { url: &link, host, run, alike }, |_| UrlId::NONE) {
+                Verdict::Enters(run) => {
+                    queue.push_back((link, run));
+                    if alike {
+                        led.meets_new();
+                    }
+                }
+                Verdict::Held(first) => told = told.or(first),
+            }
+        }
+        traps.note(host, &led);
+    }
+    assert_eq!(told.is_some(), traps.parked() > 0);
+    (sent, told)
+}
+
+fn random(page: &Url, number: u32) -> u64 {
+    xxh3_64(format!("{page} {number}").as_bytes())
+}
+
+/// A word that no dictionary has.
+fn word(seed: u64) -> String {
+    (0..6).map(|place| char::from(b'a' + (seed >> (8 * place)) as u8 % 26)).collect()
+}
+
+#[test]
+fn row_21_pages_that_lead_to_random_ones_and_never_back_are_bounded() {
+    type Links = fn(&Url) -> Vec<String>;
+    let query: Links = |page| (0..5).map(|n| format!("/q?f={}", random(page, n))).collect();
+    let words: Links = |page| {
+        (0..5).map(|n| format!("/word/{}", word(random(page, n)))).chain(["/".into(), "/about".into()]).collect()
+    };
+    let maze: Links = |page| {
+        let path = |n: u32| (0..1 + n % 3).map(|part| word(random(page, 10 * n + part))).collect::<Vec<_>>().join("/");
+        (0..5).map(|n| format!("/maze/{}", path(n))).collect()
+    };
+    let top: Links = |page| (0..5).map(|n| format!("/{}", word(random(page, n)))).collect();
+    for (name, start, links, inside) in [
+        ("query", "http://h/", query, "http://h/q?f=1"),
+        ("words", "http://h/", words, "http://h/word/x"),
+        ("maze", "http://h/", maze, "http://h/maze/x/y"),
+        ("top", "http://h/x", top, "http://h/y"),
+    ] {
+        let (sent, told) = follow(20_000, start, links);
+        // What was queued when the last page counted is sent, and what the pages beside them led to.
+        let most = 5 * SPREAD_PAGES as usize + 20;
+        assert!((5 * SPREAD_PAGES as usize..=most).contains(&sent), "{name}: {sent}");
+        let pattern = told.expect("it is told").pattern;
+        let pattern = regex::Regex::new(&pattern).expect("a regular expression");
+        assert!(pattern.is_match(inside) && !pattern.is_match("http://h/about/us?x=1"), "{name}: {pattern}");
+    }
+}
+
+#[test]
+fn large_sites_that_lead_back_are_no_traps_however_they_branch() {
+    type Links = fn(&Url) -> Vec<String>;
+    fn last(page: &Url) -> u32 {
+        page.path_segments().and_then(|mut parts| parts.next_back()?.parse().ok()).unwrap_or_default()
+    }
+    // No navigation, nothing but five links to any of so many pages.
+    let scattered: Links = |page| (0..5).map(|n| format!("/p/{}", random(page, n) % 200_000)).collect();
+    // As the benchmark's site: pages below, and others all over.
+    let tree: Links = |page| {
+        let other = |n| format!("/p/{}", random(page, n) % 100_000);
+        (1..=10).map(|n| format!("/p/{}", last(page) * 10 + n)).chain((0..10).map(other)).collect()
+    };
+    // An archive of 5,000 articles, twenty a list.
+    let archive: Links = |page| match (page.path().starts_with("/list/"), last(page)) {
+        (true, at) => {
+            let lists = (at.saturating_sub(5)..=(at + 5).min(249)).chain([0, 249]).map(|list| format!("/list/{list}"));
+            lists.chain((0..20).map(|n| format!("/article/{}", at * 20 + n))).collect()
+        }
+        (false, at) => vec![format!("/list/{}", at / 20), String::from("/")],
+    };
+    // Categories in categories, each with the one above it.
+    let categories: Links = |page| {
+        let below = (0..10).map(|n| format!("{}{n}/", page.path())).filter(|path| path.len() < 15);
+        below.chain([String::from("..")]).collect()
+    };
+    // Directories that nothing leads back from, with a thousand files each.
+    let files: Links = |page| match page.path().matches('/').count() {
+        2 => (0..10).map(|n| format!("/files/{n}/")).collect(),
+        3 if page.path().ends_with('/') => (0..1_000).map(|n| format!("{}{n}", page.path())).collect(),
+        _ => Vec::new(),
+    };
+    for (name, start, links, pages) in [
+        ("scattered", "http://h/p/0", scattered, 15_000),
+        ("tree", "http://h/p/0", tree, 8_000),
+        ("archive", "http://h/list/0", archive, 250 + 5_000 + 1),
+        ("categories", "http://h/c/", categories, 8_000),
+        ("files", "http://h/files/", files, 1 + 10 + 10_000),
+    ] {
+        let (sent, told) = follow(pages, start, links);
+        assert_eq!((sent, told), (pages, None), "{name}");
+    }
+}
+
+#[test]
+fn row_21_a_spread_goes_on_being_counted_over_a_restart_and_is_told_once() {
+    let (page, host) = (url("http://h/word/x"), HostId(0));
+    let leads_on = |traps: &mut Traps| {
+        let mut led = Led::by(Some(page.clone()));
+        led.meets_new();
+        traps.note(host, &led);
+    };
+    let restart = |mut traps: Traps| {
+        let mut signs = Signs::default();
+        traps.take_unsaved().into_iter().for_each(|sign| signs.take(sign));
+        let mut traps = Traps::default();
+        traps.restore_signs(signs);
+        traps
+    };
+    let judge = |traps: &mut Traps, text: &str, alike| {
+        traps.judge(Candidate { url: &url(text), host, run: 0, alike }, |_| UrlId::NONE)
+    };
+    let mut traps = Traps::default();
+    (1..SPREAD_PAGES).for_each(|_| leads_on(&mut traps));
+    let mut traps = restart(traps);
+    assert_eq!(judge(&mut traps, "http://h/word/a", true), Verdict::Enters(0));
+    leads_on(&mut traps);
+    assert!(matches!(judge(&mut traps, "http://h/word/b", true), Verdict::Held(Some(_))));
+    let mut traps = restart(traps);
+    assert_eq!(judge(&mut traps, "http://h/word/c", true), Verdict::Held(None), "told by the process before");
+    assert!(matches!(judge(&mut traps, "http://h/word/d", false), Verdict::Enters(_)), "found elsewhere, in a sitemap");
+    // What leads back comes too late.
+    let mut back = Led::by(Some(page.clone()));
+    back.meets_known(&page);
+    traps.note(host, &back);
+    assert_eq!(judge(&mut traps, "http://h/word/e", true), Verdict::Held(None));
 }

@@ -6,6 +6,7 @@ use crawldeck::config::{Config, Follow};
 use crawldeck::control::{ConcernKind, What};
 use crawldeck::crawl::resume::resume;
 use crawldeck::crawl::scope::HOSTS_PER_DOMAIN;
+use crawldeck::crawl::traps::spread::SPREAD_PAGES;
 use crawldeck::crawl::traps::{GROWTH_BUDGET, REPEATS_MAX, RUN_BUDGET, RUN_FREE, SESSION_BUDGET};
 use crawldeck::sim::SimResponse;
 use crawldeck::store::StoreError;
@@ -154,6 +155,37 @@ async fn row_21_paths_that_grow_and_sessions_are_bounded() {
     assert_eq!(ended.fates().1, 0);
 }
 
+/// Words without end, five new ones a page beside the navigation: nothing leads back.
+#[tokio::test]
+async fn row_21_pages_of_random_words_are_bounded_and_other_kinds_go_on() {
+    let mut words = 0_u64;
+    let maze = site(move |_, path| {
+        let mut links: String = (0..5)
+            .map(|_| {
+                words += 1;
+                let word: String = words.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
+                format!("<a href='/word/{word}'>x</a>")
+            })
+            .collect();
+        links += "<a href='/'>home</a><a href='/about'>about</a>";
+        if path == "/about" { text("<a href='/people'>x</a>") } else { text(&links) }
+    });
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Host;
+    crawl.host("maze.test", &maze);
+    crawl.url("http://maze.test/");
+    let ended = crawl.run().await;
+    let asked = pages_asked(&maze);
+    assert!(asked.iter().any(|path| path == "/people"));
+    let words = asked.iter().filter(|path| path.starts_with("/word/")).count();
+    let most = 5 * SPREAD_PAGES as usize;
+    // Some are in flight when the last page counts.
+    assert!((most..most + 400).contains(&words), "{words}");
+    let told: Vec<_> = ended.events_of(What::Anomaly).iter().map(|event| event.why.as_str().to_owned()).collect();
+    assert!(told.len() == 1 && told[0].contains(":allow ^https?://maze\\.test/word/[^?]*$`"), "{told:?}");
+    assert_eq!(ended.whys(What::UrlSkipped, "maze.test")[0], "held back as a trap, and not allowed until the end");
+}
+
 #[tokio::test]
 async fn case_56_other_hosts_keep_their_rate_beside_a_trap() {
     let trap = calendar(u32::MAX);
@@ -197,6 +229,8 @@ async fn case_16_names_without_end_are_bounded_and_other_domains_go_on() {
     let server = site(move |host, path| match (host, path) {
         ("trap.test", _) => text(&(0..names).map(|n| format!("<a href='//n{n}.trap.test/'>x</a>")).collect::<String>()),
         ("other.test", "/") => text("<a href='//www.other.test/'>x</a>"),
+        // Every one of them knows more.
+        (host, _) if host.ends_with(".trap.test") => text(&format!("<a href='//more.{host}/'>x</a>")),
         _ => text("page"),
     });
     let mut crawl = Crawl::new();
@@ -228,6 +262,11 @@ async fn case_16_names_without_end_are_bounded_and_other_domains_go_on() {
     assert_eq!(ended.end.totals.counts.hosts, HOSTS_PER_DOMAIN + 4);
     let told: Vec<_> = ended.events_of(What::Anomaly).iter().map(|event| event.why.as_str().to_owned()).collect();
     assert_eq!(told.iter().filter(|why| why.contains("1000 hosts of trap.test")).count(), 1, "{told:?}");
+    // A concern a domain, not one a host that leads on.
+    let concerns: Vec<_> = ended.events_of(What::Concern).iter().map(|event| event.why.as_str().to_owned()).collect();
+    let raised: Vec<_> = concerns.iter().filter(|why| why.contains("hosts of")).collect();
+    assert!(raised.len() == 1 && raised[0].contains("links to hosts of trap.test: "), "{concerns:?}");
+    assert_eq!(concerns.iter().filter(|why| why.starts_with("TRAP ")).count(), 2, "raised and cleared: {concerns:?}");
 }
 
 /// What was held back is there again after a restart, its trap stays shut, and it is let go as ever.
