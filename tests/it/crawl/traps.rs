@@ -174,6 +174,7 @@ async fn row_21_pages_of_random_words_are_bounded_and_other_kinds_go_on() {
     crawl.config.crawl.follow = Follow::Host;
     crawl.host("maze.test", &maze);
     crawl.url("http://maze.test/");
+    crawl.headless();
     let ended = crawl.run().await;
     let asked = pages_asked(&maze);
     assert!(asked.iter().any(|path| path == "/people"));
