@@ -7,6 +7,8 @@
 //! * `hosts-N.log` — the last word on each host (what its controller learned, holds, the operator's settings,
 //!   statistics), on each robots.txt and on the crawl ([`states`]); written anew when most of it is outdated.
 //!
+//! Each file tells how long the other was, so that neither is lost, cut or damaged unseen ([`load::Lost`]).
+//!
 //! The engine hands over one transaction each quarter second and never waits. The writer's thread first has every
 //! [`Barrier`] put on the medium what the transaction relies on (the rows of the journal), then the states, then the
 //! URLs: a URL is done only after its rows are durable. A second thread reads URLs back ([`Store::load`]), since only

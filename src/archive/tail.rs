@@ -4,7 +4,7 @@
 //! on whatever is not whole may go, and only from there on members are read. Without a mark the whole file is read,
 //! and nothing is cut behind which a whole member stands: damage in the middle is not ours to remove.
 //!
-//! What the mark tells of and is not there was lost since ([`Loss`]): its URLs count as done. Looked at are the file's
+//! What the mark tells of and is not there was lost since (`Loss`): its URLs count as done. Looked at are the file's
 //! length and the last member before the mark, not all that was ever written.
 
 use std::fs::{self, File, OpenOptions};

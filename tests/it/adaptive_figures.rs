@@ -2,7 +2,7 @@
 //! comparison is `crawldeck simulate --seeds 101..120`.
 
 use crawldeck::control::{ControllerKind, Policy, Settings};
-use crawldeck::sim::{Candidate, Job, Limit, Report, SimServer, run_jobs};
+use crawldeck::sim::{Candidate, Job, Limit, Report, Scenario, SimServer, Supply, run_all, run_jobs};
 
 /// A server of the table, the least goodput and the most refusals an hour.
 type Must = (&'static str, f64, f64);
@@ -68,11 +68,7 @@ fn what_must_be_reached_is_reached_where_requests_are_many() {
     for (id, report) in assert_musts(&musts, &[101]) {
         let most = |figure: Option<f64>| figure.unwrap_or(f64::INFINITY);
         match id.as_str() {
-            "d" => {
-                assert!(most(report.recover_seconds) <= 180.0, "{report:?}");
-                // In the six hours; the hour of the fall is one of them.
-                assert!(report.refused_per_hour <= 30.0, "{report:?}");
-            }
+            "d" => assert!(most(report.recover_seconds) <= 180.0, "{report:?}"),
             // Unloaded, 95 % come within 1.07 s.
             "f" => assert!(report.p95_ms <= 3.0 * 1_070.0, "{report:?}"),
             "h" => assert_eq!(report.bans, 0, "{report:?}"),
@@ -81,6 +77,21 @@ fn what_must_be_reached_is_reached_where_requests_are_many() {
             _ => {}
         }
     }
+}
+
+#[test]
+fn the_hour_of_a_limit_that_falls_to_a_tenth_costs_thirty_refusals_at_most() {
+    let server = SimServer::built_in().into_iter().find(|server| server.id == "d").expect("it is built in");
+    let mut refused: Vec<u32> = (101..=103)
+        .map(|seed| {
+            let scenario = Scenario { hosts: vec![(server.clone(), Supply::Saturated)], crawlers: 1 };
+            let seen = run_all(&scenario, &adaptive(), seed).remove(0);
+            // It falls after two hours, for one.
+            seen.course.refused[2 * 3_600..3 * 3_600].iter().sum()
+        })
+        .collect();
+    refused.sort_unstable();
+    assert!(refused[0] > 0 && refused[1] <= 30, "{refused:?}");
 }
 
 /// Servers that nothing was tuned on; the slow ones of a set, so that the test stays short.

@@ -2,6 +2,7 @@
 //! through is among them.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -133,8 +134,19 @@ fn row_40_what_was_synced_and_is_missing_is_named_with_its_file_and_byte() {
     for at in from..bytes.len() {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (at % 8);
-        told(&lost(&name, &flipped, &mark).expect("told"), "is damaged", from);
+        match lost(&name, &flipped, &mark) {
+            Some(loss) => told(&loss, "is damaged", from),
+            // A bit that means nothing, such as those that fill up the last byte of what is compressed.
+            None => assert!(unpacked(&flipped[from..]) == unpacked(&bytes[from..]), "byte {at}"),
+        }
     }
+}
+
+/// What is in a member of gzip.
+fn unpacked(member: &[u8]) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(member).read_to_end(&mut unpacked).expect("whole");
+    unpacked
 }
 
 #[tokio::test]
@@ -199,7 +211,7 @@ fn members(bytes: &[u8]) -> Vec<u8> {
     let (mut rest, mut text) = (bytes, Vec::new());
     while !rest.is_empty() {
         let mut member = Vec::new();
-        if std::io::Read::read_to_end(&mut flate2::bufread::GzDecoder::new(&mut rest), &mut member).is_err() {
+        if flate2::bufread::GzDecoder::new(&mut rest).read_to_end(&mut member).is_err() {
             break;
         }
         text.extend(member);
