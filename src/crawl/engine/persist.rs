@@ -14,7 +14,7 @@ use crate::crawl::frontier::{Admission, Frontier};
 use crate::crawl::job::Job;
 use crate::crawl::scope::domain_of;
 use crate::crawl::traps::Signs;
-use crate::store::load::{HeldUrl, Loaded, Lost, Told};
+use crate::store::load::{HeldUrl, Loaded, Lost, Told, URLS_FILE};
 use crate::store::states::StateKind;
 use crate::store::{Fate, Store, UrlId, UrlsRead};
 use crate::text::Clean;
@@ -239,7 +239,9 @@ impl Engine {
             self.traps.allow(pattern);
         }
         self.bad_lines = 0;
-        self.persisted.inputs_read = run.inputs_read;
+        // Who lost URLs needs the inputs again.
+        let whole = self.persisted.lost.iter().all(|lost| lost.file != URLS_FILE);
+        self.persisted.inputs_read = run.inputs_read && whole;
         self.persisted.run = run;
     }
 
