@@ -296,9 +296,8 @@ impl Engine {
     /// Runs the crawl to its end.
     pub async fn run(mut self) -> RunEnd {
         self.journal_start();
-        self.tell_lost();
+        self.tell_losses();
         self.tell_memory();
-        self.tell_loss();
         let mut health = self.journal.health_changed();
         let mut store_health = self.frontier.store_ref().map(Store::health_changed);
         let mut kept = self.archive.as_ref().map(Archive::health_changed);

@@ -75,7 +75,7 @@ pub(super) struct Persisted {
     /// What was found at the start, for the journal; `None` when a run begins.
     pub(super) resumed: Option<String>,
     /// What the store had lost by then.
-    lost: Vec<Lost>,
+    pub(super) lost: Vec<Lost>,
     /// Requests that the journal tells beyond what was saved, of hosts that may not be known yet: those of the last
     /// quarter second before a kill.
     late_rows: HashMap<Clean, BTreeMap<Code, u32>>,
@@ -170,16 +170,6 @@ impl Engine {
         self.controller.recount(self.now, host, &ended);
         if let Some(known) = self.hosts.get_mut(host) {
             known.requests = self.controller.sent(host);
-        }
-    }
-
-    /// Tells what the store had lost: in the journal, and to whoever watches.
-    pub(super) fn tell_lost(&mut self) {
-        for lost in std::mem::take(&mut self.persisted.lost) {
-            let why = lost.to_string();
-            tracing::error!(%why, "part of the state is gone");
-            self.event(Who::System, None, What::Anomaly, Value::None, Value::None, &why, None);
-            self.notices.push(Clean::new(why));
         }
     }
 

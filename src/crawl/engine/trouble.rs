@@ -79,12 +79,16 @@ impl Engine {
         }
     }
 
-    /// What the archive misses of what it had is told when the crawl begins.
-    pub(super) fn tell_loss(&mut self) {
-        let Some(why) = self.archive.as_mut().and_then(Archive::take_loss) else { return };
-        tracing::error!(%why, "archive");
-        self.event(Who::System, None, What::System, Value::None, Value::None, why.as_str(), None);
-        self.notices.push(why);
+    /// What the state and the archive miss of what they had is told when the crawl begins: in the journal, and to
+    /// whoever watches.
+    pub(super) fn tell_losses(&mut self) {
+        let archive = self.archive.as_mut().and_then(Archive::take_loss);
+        let state = std::mem::take(&mut self.persisted.lost).into_iter().map(|lost| Clean::new(lost.to_string()));
+        for why in state.chain(archive) {
+            tracing::error!(%why, "what was on the disk is gone");
+            self.event(Who::System, None, What::System, Value::None, Value::None, why.as_str(), None);
+            self.notices.push(why);
+        }
     }
 
     fn tell_trouble(&mut self, before: &str, after: &str, why: &str) {
