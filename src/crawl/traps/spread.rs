@@ -8,6 +8,9 @@
 //! reaches this if *n* is more than about 32,000·*b*².
 //!
 //! A kind is coarse here, so that as much as possible counts as known: the first directory and the names in the query.
+//!
+//! Pages that are numbered say nothing here, either way: a tree of a hundred thousand of them may lead to new ones only
+//! for half of its pages, and their numbers end.
 
 use url::Url;
 
@@ -17,6 +20,8 @@ use super::{Suspicion, brief, host_pattern};
 pub const SPREAD_PAGES: u32 = 1_000;
 /// What a page takes away that leads to known pages of its kind, or to none of its kind.
 pub const BACK: u32 = 16;
+/// Digits of a number that pages are counted with.
+const DIGITS_MAX: usize = 7;
 
 /// What a page led to, as far as that is of its own kind.
 #[derive(Debug, Default)]
@@ -51,9 +56,23 @@ impl Led {
         self.new = true;
     }
 
-    /// The page, and whether it led to new pages of its kind and to no known one.
+    /// The page, and whether it led to new pages of its kind and to no known one; `None` if it says nothing.
     pub(super) fn judged(&self) -> Option<(&Url, bool)> {
-        Some((self.page.as_ref()?, self.new && !self.known))
+        let page = self.page.as_ref().filter(|page| !is_numbered(page))?;
+        Some((page, self.new && !self.known))
+    }
+}
+
+/// Whether a page is one of many that are counted through: what tells it from the others, a value of its query or its
+/// last segment, holds one number of at most [`DIGITS_MAX`] digits. Ids and random numbers have longer ones, or several.
+fn is_numbered(url: &Url) -> bool {
+    let is_number = |text: &str| {
+        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+        numbers.next().is_some_and(|digits| digits.len() <= DIGITS_MAX) && numbers.next().is_none()
+    };
+    match url.query() {
+        Some(query) => query.split('&').any(|part| is_number(part.split_once('=').map_or(part, |(_, value)| value))),
+        None => url.path().rsplit('/').find(|segment| !segment.is_empty()).is_some_and(is_number),
     }
 }
 
