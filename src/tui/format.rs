@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_truncate::UnicodeTruncateStr;
+use unicode_width::UnicodeWidthStr;
 
 /// A whole number with its thousands apart: `1 204 331`, or `1,204,331` in ASCII.
 pub fn count(n: u64, separator: char) -> String {
@@ -126,7 +127,7 @@ pub fn end_cut(text: &str, width: usize, ellipsis: char) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut out = take_width(text.chars(), width.saturating_sub(1));
+    let mut out = text.unicode_truncate(width.saturating_sub(1)).0.to_owned();
     if width > 0 {
         out.push(ellipsis);
     }
@@ -138,9 +139,9 @@ pub fn start_cut(text: &str, width: usize, ellipsis: char) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let kept = take_width(text.chars().rev(), width.saturating_sub(1));
+    let kept = text.unicode_truncate_start(width.saturating_sub(1)).0;
     let mark = (width > 0).then_some(ellipsis);
-    mark.into_iter().chain(kept.chars().rev()).collect()
+    mark.into_iter().chain(kept.chars()).collect()
 }
 
 /// `text` in at most `width` columns, its middle cut: a host's registrable end stays readable.
@@ -152,31 +153,9 @@ pub fn middle_cut(text: &str, width: usize, ellipsis: char) -> String {
         return end_cut(text, width, ellipsis);
     }
     let tail_width = (width - 1) * 2 / 3;
-    let head = take_width(text.chars(), width - 1 - tail_width);
-    let mut tail = Vec::new();
-    let mut used = 0;
-    for c in text.chars().rev() {
-        used += c.width().unwrap_or(0);
-        if used > tail_width {
-            break;
-        }
-        tail.push(c);
-    }
-    let mut out = head;
-    out.push(ellipsis);
-    out.extend(tail.into_iter().rev());
-    out
-}
-
-/// The first characters that fit `width` columns.
-fn take_width(chars: impl Iterator<Item = char>, width: usize) -> String {
-    let mut used = 0;
-    chars
-        .take_while(|c| {
-            used += c.width().unwrap_or(0);
-            used <= width
-        })
-        .collect()
+    let (head, _) = text.unicode_truncate(width - 1 - tail_width);
+    let (tail, _) = text.unicode_truncate_start(tail_width);
+    format!("{head}{ellipsis}{tail}")
 }
 
 #[cfg(test)]
@@ -227,6 +206,8 @@ mod tests {
 
     #[test]
     fn the_registrable_end_of_a_host_stays() {
+        // What is shown as one is cut as one: this candle is two columns wide by what follows it.
+        assert!(middle_cut("0123456🕯\u{fe0f}0並", 7, '…').width() <= 7);
         assert_eq!(middle_cut("static.assets.cdn.example.org", 20, '…'), "static.….example.org");
     }
 
