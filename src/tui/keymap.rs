@@ -80,6 +80,24 @@ pub enum Action {
     Leave,
 }
 
+impl Action {
+    /// How many rows down a list it moves, on a screen that shows `page` of them; `None` if it moves to no row.
+    pub fn rows(self, page: usize) -> Option<isize> {
+        let page = isize::try_from(page.max(1)).unwrap_or(isize::MAX);
+        Some(match self {
+            Self::Up => -1,
+            Self::Down => 1,
+            Self::PageUp => -page,
+            Self::PageDown => page,
+            Self::HalfUp => -(page / 2 + page % 2),
+            Self::HalfDown => page / 2 + page % 2,
+            Self::Top => isize::MIN,
+            Self::Bottom => isize::MAX,
+            _ => return None,
+        })
+    }
+}
+
 /// Where keys are pressed: a screen of the dashboard, or of the review.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Place {

@@ -96,16 +96,12 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
         return requests;
     }
     let last = model.order.shown.len().saturating_sub(1);
-    let (at, page) = (model.at, model.page.max(1));
+    let at = model.at;
+    if let Some(rows) = action.rows(model.page) {
+        model.move_to(at.saturating_add_signed(rows).min(last));
+        return Vec::new();
+    }
     match action {
-        Action::Up => model.move_to(at.saturating_sub(1)),
-        Action::Down => model.move_to(at.saturating_add(1).min(last)),
-        Action::PageUp => model.move_to(at.saturating_sub(page)),
-        Action::PageDown => model.move_to(at.saturating_add(page).min(last)),
-        Action::HalfUp => model.move_to(at.saturating_sub(page.div_ceil(2))),
-        Action::HalfDown => model.move_to(at.saturating_add(page.div_ceil(2)).min(last)),
-        Action::Top => model.move_to(0),
-        Action::Bottom => model.move_to(last),
         Action::NextAlert => find_alert(model, (at + 1..=last).chain(0..at.min(last + 1)), now),
         Action::PrevAlert => find_alert(model, (0..at).rev().chain((at + 1..=last).rev()), now),
         Action::Pause => return pause(model, now),
@@ -197,8 +193,17 @@ pub fn act(model: &mut Model, action: Action, now: Mono) -> Vec<Request> {
         Action::Redraw => model.from_scratch = true,
         Action::Suspend => why_no_suspend(model, now),
         Action::Leave => return leave(model, now),
+        // These moved, above.
+        Action::Up
+        | Action::Down
+        | Action::PageUp
+        | Action::PageDown
+        | Action::HalfUp
+        | Action::HalfDown
+        | Action::Top
+        | Action::Bottom
         // These are for the log, the timeline and the review alone.
-        Action::Who
+        | Action::Who
         | Action::Left
         | Action::Right
         | Action::FarLeft

@@ -1,9 +1,7 @@
 //! `crawldeck review` in a real pseudo-terminal: open, move, tabs, export, leave.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crawldeck::clock::{ManualClock, Wall};
@@ -11,12 +9,9 @@ use crawldeck::control::{Outcome, Value, What, Who};
 use crawldeck::journal::disk::SystemDisk;
 use crawldeck::journal::{Journal, JournalOptions, REQUESTS_FILE, RequestRow};
 use crawldeck::tui::terminal::LEAVE;
-use portable_pty::{Child, CommandBuilder, PtySize, native_pty_system};
 
+use crate::support::pty::Pty;
 use crate::support::records::{event, host_event, row};
-
-/// Only a broken test waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A run of a minute: one host says 429 in its middle.
 fn write_run(dir: &Path) {
@@ -36,77 +31,10 @@ fn write_run(dir: &Path) {
     journal.close_blocking(Duration::from_secs(60)).expect("written");
 }
 
-/// A terminal with the review in it.
-struct Terminal {
-    child: Box<dyn Child + Send + Sync>,
-    keys: Box<dyn std::io::Write + Send>,
-    output: Receiver<Vec<u8>>,
-    bytes: Vec<u8>,
-    screen: vt100::Parser,
-}
-
-impl Terminal {
-    fn start(arguments: &[&Path], folder: &Path) -> Self {
-        let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).expect("a pty");
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_crawldeck"));
-        command.arg("review");
-        command.args(arguments);
-        command.cwd(folder);
-        command.env("TERM", "xterm-256color");
-        command.env("LC_ALL", "C.UTF-8");
-        command.env_remove("NO_COLOR");
-        let child = pair.slave.spawn_command(command).expect("a child");
-        drop(pair.slave);
-        let mut reader = pair.master.try_clone_reader().expect("a reader");
-        let keys = pair.master.take_writer().expect("a writer");
-        let (sender, output) = channel();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                if sender.send(bytes[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-            // Kept open until the reader has ended.
-            drop(pair.master);
-        });
-        let cells = |count: u16| std::num::NonZeroU16::new(count).expect("not zero");
-        Self { child, keys, output, bytes: Vec::new(), screen: vt100::Parser::new(cells(24), cells(80), 0) }
-    }
-
-    /// Reads until the screen is as `wanted` says.
-    fn until(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
-        while !wanted(&self.screen.screen().contents()) {
-            match self.output.recv_timeout(PATIENCE) {
-                Ok(bytes) => {
-                    self.screen.process(&bytes);
-                    self.bytes.extend(bytes);
-                }
-                Err(_) => panic!("never saw {what}:\n{}", self.screen.screen().contents()),
-            }
-        }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("written");
-        self.keys.flush().expect("flushed");
-    }
-
-    /// Waits for the end; gives the exit code.
-    fn end(&mut self) -> u32 {
-        while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
-            self.bytes.extend(bytes);
-        }
-        self.child.wait().expect("an exit code").exit_code()
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A terminal with the review of `runs` in it.
+fn review(runs: &[&Path], folder: &Path) -> Pty {
+    let runs = runs.iter().map(|run| run.display().to_string());
+    Pty::start(folder, &std::iter::once(String::from("review")).chain(runs).collect::<Vec<_>>())
 }
 
 #[test]
@@ -115,37 +43,37 @@ fn a_run_is_reviewed_and_the_terminal_restored() {
     let dir = folder.path().join("night");
     fs::create_dir(&dir).expect("a folder");
     write_run(&dir);
-    let mut terminal = Terminal::start(&[Path::new("night")], folder.path());
+    let mut terminal = review(&[Path::new("night")], folder.path());
     terminal.until("the timeline", |screen| {
         screen.contains("review  night") && screen.contains("ended") && screen.contains("429     │")
     });
     // From the start, half of the cells to the right: where it was angry.
-    terminal.press("g");
+    terminal.keys("g");
     terminal.until("the start", |screen| screen.contains("10 requests") && screen.contains("nobody was angry here"));
-    terminal.press("LLL");
+    terminal.keys("LLL");
     terminal.until("the angry host", |screen| screen.contains("angriest: angry.test (10 refusals and errors)"));
-    terminal.press("\r");
+    terminal.keys("\r");
     terminal.until("the log", |screen| screen.contains("angry.test         pause"));
-    terminal.press("\x1b");
+    terminal.keys("\x1b");
     terminal.until("the timeline again", |screen| screen.contains("at cursor"));
-    terminal.press("m");
+    terminal.keys("m");
     terminal.until("the latency", |screen| screen.contains("latency of whole answers"));
-    terminal.press("2");
+    terminal.keys("2");
     terminal.until("the hosts", |screen| screen.contains("hosts 4 · sorted by held time"));
-    terminal.press("4");
+    terminal.keys("4");
     terminal.until("the acts", |screen| screen.contains("your actions 1") && screen.contains("angry.test paused"));
-    terminal.press("5\r");
+    terminal.keys("5\r");
     terminal.until("the file", |screen| screen.contains("written: night.csv"));
     let written = fs::read_to_string(folder.path().join("night.csv")).expect("a file");
     assert_eq!(written, fs::read_to_string(dir.join(REQUESTS_FILE)).expect("the journal"));
-    terminal.press("1/angry\r");
+    terminal.keys("1/angry\r");
     terminal.until("the filter", |screen| screen.contains("· angry") && !screen.contains("200     │"));
-    terminal.press("q");
+    terminal.keys("q");
     assert_eq!(terminal.end(), 0);
-    let left = terminal.bytes.windows(LEAVE.len()).filter(|window| *window == LEAVE).count();
+    let left = terminal.bytes().windows(LEAVE.len()).filter(|window| *window == LEAVE).count();
     assert_eq!(left, 1, "restored exactly once");
-    let after = terminal.bytes.windows(LEAVE.len()).position(|window| window == LEAVE).expect("left") + LEAVE.len();
-    let told = String::from_utf8_lossy(&terminal.bytes[after..]).replace("\r\n", "\n");
+    let after = terminal.bytes().windows(LEAVE.len()).position(|window| window == LEAVE).expect("left") + LEAVE.len();
+    let told = String::from_utf8_lossy(&terminal.bytes()[after..]).replace("\r\n", "\n");
     assert!(told.starts_with("requests  600 in ") && told.contains("hosts     4, never slowed"), "{told}");
 }
 
@@ -153,16 +81,16 @@ fn a_run_is_reviewed_and_the_terminal_restored() {
 fn the_timeline_is_drawn_into_a_file_without_a_terminal() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     write_run(folder.path());
-    let review = |target: &str| {
+    let draw = |target: &str| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_crawldeck"));
         command.arg("review").arg(folder.path()).args(["--svg", target]).current_dir(folder.path());
         command.output().expect("it runs")
     };
-    let picture = String::from_utf8(review("-").stdout).expect("text");
+    let picture = String::from_utf8(draw("-").stdout).expect("text");
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n") && picture.contains(">429"), "{picture}");
-    assert!(review("picture.svg").status.success());
+    assert!(draw("picture.svg").status.success());
     assert_eq!(fs::read_to_string(folder.path().join("picture.svg")).expect("a file"), picture);
-    let refused = review(REQUESTS_FILE);
+    let refused = draw(REQUESTS_FILE);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("is part of the journal"));
 }
@@ -180,12 +108,12 @@ fn two_runs_are_compared() {
             .expect("writable");
     journal.request(RequestRow { host: "new.test".into(), ..row(1) });
     journal.close_blocking(Duration::from_secs(60)).expect("written");
-    let mut terminal = Terminal::start(&[&one, &other], folder.path());
+    let mut terminal = review(&[&one, &other], folder.path());
     terminal.until("the comparison", |screen| {
         screen.contains("this: one   other: other")
             && screen.contains("fared differently 1")
             && screen.contains("new.test")
     });
-    terminal.press("q");
+    terminal.keys("q");
     assert_eq!(terminal.end(), 0);
 }

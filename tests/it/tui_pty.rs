@@ -2,12 +2,10 @@
 //!
 //! The program in the pty is this test binary, started again with `CHILD` set; its engine is a few lines
 //! that answer each act with its own words.
-#![expect(clippy::expect_used, clippy::panic, reason = "test support")]
+#![expect(clippy::expect_used, reason = "test support")]
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crawldeck::clock::SystemClock;
@@ -17,13 +15,14 @@ use crawldeck::text::Clean;
 use crawldeck::tui::terminal::LEAVE;
 use crawldeck::tui::{TuiOptions, sample, spawn};
 use crawldeck::watch::{ActAnswer, Request};
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+use crate::support::pty::Pty;
 
 const CHILD: &str = "CRAWLDECK_TEST_DASHBOARD";
 /// Set for a child that draws until it is stuck.
 const STUCK: &str = "CRAWLDECK_TEST_STUCK";
 /// Exit code of that child, if it could leave all the same.
-const STUCK_CODE: i32 = 9;
+const STUCK_CODE: u32 = 9;
 /// Exit code of a child whose terminal has gone.
 const GONE: u32 = 7;
 /// Only a broken test waits so long.
@@ -70,7 +69,7 @@ fn dashboard_child() {
             sent.is_err()
         });
         let in_time = handle.stop(Duration::from_millis(200));
-        std::process::exit(if full && !in_time { STUCK_CODE } else { 5 });
+        std::process::exit(if full && !in_time { STUCK_CODE.cast_signed() } else { 5 });
     }
     while let Some(request) = requests.blocking_recv() {
         match request {
@@ -97,209 +96,133 @@ fn dashboard_child() {
                 let in_time = handle.stop(PATIENCE);
                 std::process::exit(if in_time { 0 } else { 3 });
             }
-            Request::TerminalGone => std::process::exit(i32::try_from(GONE).unwrap_or(1)),
+            Request::TerminalGone => std::process::exit(GONE.cast_signed()),
         }
     }
     std::process::exit(4);
 }
 
-/// A number of rows or columns.
-fn cells(count: u16) -> std::num::NonZeroU16 {
-    std::num::NonZeroU16::new(count).expect("not zero")
+/// A terminal with that child in it.
+fn dashboard(env: &[(&str, &str)]) -> Pty {
+    start(env, (80, 24))
 }
 
-/// A terminal with the dashboard in it.
-struct Terminal {
-    child: Box<dyn Child + Send + Sync>,
-    master: Box<dyn MasterPty + Send>,
-    keys: Box<dyn std::io::Write + Send>,
-    output: Receiver<Vec<u8>>,
-    bytes: Vec<u8>,
-    screen: vt100::Parser,
-}
-
-impl Terminal {
-    /// Starts the dashboard; the environment has no `NO_COLOR` unless given.
-    fn start(environment: &[(&str, &str)]) -> Self {
-        let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).expect("a pty");
-        let mut command = CommandBuilder::new(std::env::current_exe().expect("this binary"));
-        command.args(["--exact", "tui_pty::dashboard_child", "--nocapture", "--test-threads=1"]);
-        command.env(CHILD, "1");
-        command.env("TERM", "xterm-256color");
-        command.env_remove("NO_COLOR");
-        for (name, value) in environment {
-            command.env(name, value);
-        }
-        let child = pair.slave.spawn_command(command).expect("a child");
-        drop(pair.slave);
-        let mut reader = pair.master.try_clone_reader().expect("a reader");
-        let keys = pair.master.take_writer().expect("a writer");
-        let (sender, output) = channel();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                if sender.send(bytes[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        let screen = vt100::Parser::new(cells(24), cells(80), 0);
-        Self { child, master: pair.master, keys, output, bytes: Vec::new(), screen }
-    }
-
-    /// Reads until the screen is as `wanted` says.
-    fn until(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
-        while !wanted(&self.screen.screen().contents()) {
-            match self.output.recv_timeout(PATIENCE) {
-                Ok(bytes) => {
-                    self.screen.process(&bytes);
-                    self.bytes.extend(bytes);
-                }
-                Err(_) => panic!("never saw {what}:\n{}", self.screen.screen().contents()),
-            }
-        }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("written");
-        self.keys.flush().expect("flushed");
-    }
-
-    /// Waits for the end; gives the exit code.
-    fn end(&mut self) -> u32 {
-        while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
-            self.bytes.extend(bytes);
-        }
-        self.child.wait().expect("an exit code").exit_code()
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start(env: &[(&str, &str)], size: (u16, u16)) -> Pty {
+    let program = std::env::current_exe().expect("this binary");
+    let args = ["--exact", "tui_pty::dashboard_child", "--nocapture", "--test-threads=1"].map(String::from);
+    let env = [&[(CHILD, "1")], env].concat();
+    Pty::launch(&std::env::temp_dir(), &program.display().to_string(), &args, &env, true, size)
 }
 
 #[test]
 fn keys_reach_the_engine_and_its_answer_the_screen() {
-    let mut terminal = Terminal::start(&[]);
+    let mut terminal = dashboard(&[]);
     terminal.until("the table", |screen| screen.contains("hosts 12") && screen.contains("STUCK 1"));
-    terminal.press("p");
+    terminal.keys("p");
     terminal.until("the answer", |screen| screen.contains("told Pause(Default) for 1   u undoes"));
-    terminal.press("o0.5\r");
+    terminal.keys("o0.5\r");
     terminal.until("the answer", |screen| screen.contains("told Override") && screen.contains("Absolute(0.5)"));
-    terminal.press("\x1b[B");
+    terminal.keys("\x1b[B");
     terminal.until("the cursor moved", |screen| screen.lines().any(|line| line.starts_with("▌ ✗ www.courtxx")));
 }
 
 #[test]
 fn the_timeline_is_asked_for_shown_and_left() {
-    let mut terminal = Terminal::start(&[]);
+    let mut terminal = dashboard(&[]);
     terminal.until("the table", |screen| screen.contains("hosts 12"));
-    terminal.press("3");
+    terminal.keys("3");
     terminal.until("the timeline", |screen| screen.contains("time × status") && screen.contains("429     │"));
-    terminal.press("\x1b[D");
+    terminal.keys("\x1b[D");
     terminal.until("the cursor's counts", |screen| screen.contains("requests, "));
-    terminal.press("t");
+    terminal.keys("t");
     terminal.until("the table again", |screen| screen.contains("hosts 12"));
 }
 
 #[test]
 fn wanted_19_a_filter_and_marks_choose_the_hosts_of_an_act() {
-    let mut terminal = Terminal::start(&[]);
+    let mut terminal = dashboard(&[]);
     terminal.until("the table", |screen| screen.contains("hosts 12"));
-    terminal.press("/is:agry");
+    terminal.keys("/is:agry");
     terminal.until("the error", |screen| screen.contains("did you mean `is:angry`?"));
-    terminal.press("\x15is:angry\r");
+    terminal.keys("\x15is:angry\r");
     terminal.until("the filter", |screen| screen.contains("filter is:angry") && screen.contains("2 shown"));
-    terminal.press("A");
+    terminal.keys("A");
     terminal.until("the marks", |screen| screen.contains("2 marked"));
-    terminal.press("p");
+    terminal.keys("p");
     terminal.until("the answer", |screen| screen.contains("told Pause(Default) for 2"));
-    terminal.press("\x1b");
+    terminal.keys("\x1b");
     terminal.until("all hosts", |screen| screen.contains("no filter"));
-    terminal.press(":rate 0.5 state:back for 2h\r");
+    terminal.keys(":rate 0.5 state:back for 2h\r");
     terminal.until("the answer", |screen| screen.contains("told Override") && screen.contains("Absolute(0.5)"));
-    terminal.press(":pau\t30m is:tail\r");
+    terminal.keys(":pau\t30m is:tail\r");
     terminal.until("the answer", |screen| screen.contains("told Pause(For(1800s)) for 1"));
 }
 
 #[test]
 fn enter_opens_a_host_and_the_log_leads_to_another() {
-    let mut terminal = Terminal::start(&[]);
+    let mut terminal = dashboard(&[]);
     terminal.until("the table", |screen| screen.contains("hosts 12"));
-    terminal.press("\r");
+    terminal.keys("\r");
     terminal.until("the host", |screen| screen.contains("STUCK  all 4 connections are busy"));
-    terminal.press(">");
+    terminal.keys(">");
     terminal.until("the next host", |screen| screen.contains("✗ www.courtxx.test") && screen.contains("2 of 12"));
-    terminal.press("2");
+    terminal.keys("2");
     terminal.until("the log", |screen| screen.contains("log · 3 entries · following"));
-    terminal.press("j\r");
+    terminal.keys("j\r");
     terminal.until("the line's host", |screen| screen.contains("! forum.oldca.test") && screen.contains("esc back"));
-    terminal.press("\x1b");
+    terminal.keys("\x1b");
     terminal.until("the table again", |screen| screen.contains("hosts 12"));
-    terminal.press("y");
+    terminal.keys("y");
     terminal.until("the answer", |screen| screen.contains("copied forum.oldca.test"));
     let copied = b"\x1b]52;c;Zm9ydW0ub2xkY2EudGVzdA==\x07";
-    assert!(terminal.bytes.windows(copied.len()).any(|window| window == copied), "base64 and nothing else");
+    assert!(terminal.bytes().windows(copied.len()).any(|window| window == copied), "base64 and nothing else");
 }
 
 #[test]
 fn case_113_a_resize_is_followed() {
-    let mut terminal = Terminal::start(&[]);
+    let mut terminal = dashboard(&[]);
     terminal.until("the table", |screen| screen.contains("hosts 12"));
-    terminal.master.resize(PtySize { rows: 12, cols: 60, pixel_width: 0, pixel_height: 0 }).expect("resized");
-    terminal.screen.screen_mut().set_size(cells(12), cells(60));
+    terminal.resize(60, 12);
     terminal.until("the small layout", |screen| screen.contains("hosts 12 · attention"));
 }
 
 #[test]
 fn case_109_leaving_restores_the_terminal() {
-    let mut terminal = Terminal::start(&[]);
+    let mut terminal = dashboard(&[]);
     terminal.until("the table", |screen| screen.contains("hosts 12"));
-    terminal.press("q");
+    terminal.keys("q");
     terminal.until("the dialog", |screen| screen.contains("leave the crawl?"));
-    terminal.press("d");
+    terminal.keys("d");
     assert_eq!(terminal.end(), 0);
-    let left = terminal.bytes.windows(LEAVE.len()).filter(|window| *window == LEAVE).count();
+    let left = terminal.bytes().windows(LEAVE.len()).filter(|window| *window == LEAVE).count();
     assert_eq!(left, 1, "restored exactly once");
-    assert!(terminal.bytes.ends_with(LEAVE), "nothing comes after it");
+    assert!(terminal.bytes().ends_with(LEAVE), "nothing comes after it");
 }
 
 #[test]
 fn case_108_a_hang_up_is_noticed_and_told() {
-    let mut terminal = Terminal::start(&[]);
+    let mut terminal = dashboard(&[]);
     terminal.until("the table", |screen| screen.contains("hosts 12"));
-    // The reader's handle is a copy; the hang-up comes when all are closed.
-    let Terminal { child, master, keys, output, .. } = &mut terminal;
-    let (idle_sender, idle) = channel();
-    *output = idle;
-    drop(idle_sender);
-    let pair = native_pty_system().openpty(PtySize::default()).expect("a pty");
-    *keys = Box::new(std::io::sink());
-    drop(std::mem::replace(master, pair.master));
-    // The reader ends at the next frame, which it cannot hand on; then the last copy is closed.
-    assert_eq!(child.wait().expect("an exit code").exit_code(), GONE);
+    terminal.hang_up();
+    assert_eq!(terminal.exit_status().exit_code(), GONE);
 }
 
 #[test]
 fn case_112_a_worker_s_panic_and_stray_output_do_not_touch_the_screen() {
-    let mut terminal = Terminal::start(&[]);
+    let mut terminal = dashboard(&[]);
     terminal.until("the table", |screen| screen.contains("hosts 12"));
-    terminal.press("u");
-    terminal.press("p");
+    terminal.keys("u");
+    terminal.keys("p");
     terminal.until("the answer", |screen| screen.contains("told Pause"));
-    let output = String::from_utf8_lossy(&terminal.bytes).into_owned();
+    let output = String::from_utf8_lossy(terminal.bytes()).into_owned();
     assert!(!output.contains("torn"), "{output}");
 }
 
 #[test]
 fn without_colour_the_selection_is_still_reversed() {
-    let mut terminal = Terminal::start(&[("NO_COLOR", "1")]);
+    let mut terminal = dashboard(&[("NO_COLOR", "1")]);
     terminal.until("the table", |screen| screen.contains("hosts 12"));
-    let screen = terminal.screen.screen();
+    let screen = terminal.screen();
     let row = (0..24).find(|row| screen.cell(*row, 0).is_some_and(|cell| cell.contents() == "▌")).expect("a cursor");
     assert!(screen.cell(row, 6).is_some_and(vt100::Cell::inverse));
     let coloured = (0..24)
@@ -310,16 +233,7 @@ fn without_colour_the_selection_is_still_reversed() {
 
 #[test]
 fn case_111_a_terminal_that_nobody_reads_holds_up_only_the_picture() {
-    let size = PtySize { rows: 60, cols: 160, pixel_width: 0, pixel_height: 0 };
-    let pair = native_pty_system().openpty(size).expect("a pty");
-    let mut command = CommandBuilder::new(std::env::current_exe().expect("this binary"));
-    command.args(["--exact", "tui_pty::dashboard_child", "--nocapture", "--test-threads=1"]);
-    command.env(CHILD, "1");
-    command.env(STUCK, "1");
-    command.env("TERM", "xterm-256color");
-    let mut child = pair.slave.spawn_command(command).expect("a child");
-    // The master stays open and is never read.
-    let code = child.wait().expect("an exit code").exit_code();
-    assert_eq!(i32::try_from(code), Ok(STUCK_CODE));
-    drop(pair.master);
+    let mut terminal = start(&[(STUCK, "1")], (160, 60));
+    terminal.set_reading(false);
+    assert_eq!(terminal.exit_status().exit_code(), STUCK_CODE);
 }

@@ -162,21 +162,6 @@ fn on_timeline(model: &mut Review, action: Action, now: Mono) -> Vec<Effect> {
     Vec::new()
 }
 
-/// The row that a key moves to.
-fn moved(at: usize, page: usize, action: Action) -> Option<usize> {
-    Some(match action {
-        Action::Up => at.saturating_sub(1),
-        Action::Down => at.saturating_add(1),
-        Action::PageUp => at.saturating_sub(page),
-        Action::PageDown => at.saturating_add(page),
-        Action::HalfUp => at.saturating_sub(page.div_ceil(2)),
-        Action::HalfDown => at.saturating_add(page.div_ceil(2)),
-        Action::Top => 0,
-        Action::Bottom => usize::MAX,
-        _ => return None,
-    })
-}
-
 fn in_log(model: &mut Review, action: Action) {
     let page = model.page();
     if let Some(log) = &mut model.log {
@@ -186,15 +171,15 @@ fn in_log(model: &mut Review, action: Action) {
             (model.tab, model.log) = (Tab::Timeline, None);
             return;
         }
-        log.list.at = moved(log.list.at, page, action).unwrap_or(log.list.at);
+        log.list.at = log.list.at.saturating_add_signed(action.rows(page).unwrap_or(0));
         log.list.settle(log.entries.len(), page);
     }
 }
 
 fn on_list(model: &mut Review, action: Action) -> Vec<Effect> {
     let (page, count) = (model.page(), model.list_len());
-    if let Some(to) = moved(model.list().at, page, action) {
-        model.list().at = to;
+    if let Some(rows) = action.rows(page) {
+        model.list().at = model.list().at.saturating_add_signed(rows);
         model.list().settle(count, page);
         return Vec::new();
     }

@@ -13,42 +13,21 @@ use crate::watch::Request;
 
 /// What a key means here; `None` = what it means everywhere.
 pub(super) fn act(model: &mut Model, action: Action, now: Mono) -> Option<Vec<Request>> {
-    let page = isize::try_from(model.page.max(1)).unwrap_or(isize::MAX);
-    let step = match action {
-        Action::Up => -1,
-        Action::Down => 1,
-        Action::PageUp => -page,
-        Action::PageDown => page,
-        Action::HalfUp => -(page + 1) / 2,
-        Action::HalfDown => (page + 1) / 2,
-        Action::Top => isize::MIN,
-        Action::Bottom => isize::MAX,
+    if let Some(rows) = action.rows(model.page) {
+        model.logbook.go(rows, &model.log);
+        return Some(Vec::new());
+    }
+    match action {
         Action::NextAlert | Action::PrevAlert => {
             if !model.logbook.find_alert(action == Action::NextAlert, &model.log) {
                 model.say("no other alert in the log", now);
             }
-            0
         }
-        Action::Who => {
-            model.logbook.next_who();
-            0
-        }
-        Action::Open => {
-            open(model, now);
-            0
-        }
-        Action::Copy => {
-            copy(model, now);
-            0
-        }
-        Action::Back if model.logbook.is_filtered() => {
-            model.logbook.show_all();
-            0
-        }
+        Action::Who => model.logbook.next_who(),
+        Action::Open => open(model, now),
+        Action::Copy => copy(model, now),
+        Action::Back if model.logbook.is_filtered() => model.logbook.show_all(),
         _ => return None,
-    };
-    if step != 0 {
-        model.logbook.go(step, &model.log);
     }
     Some(Vec::new())
 }

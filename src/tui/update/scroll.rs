@@ -8,18 +8,8 @@ use crate::watch::Request;
 
 /// What a key means here; `None` = what it means on the table.
 pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Request>> {
-    let page = isize::try_from(model.page.max(2) - 1).unwrap_or(isize::MAX);
-    let step = match action {
-        Action::Up => -1,
-        Action::Down => 1,
-        Action::PageUp => -page,
-        Action::PageDown => page,
-        Action::HalfUp => -(page + 1) / 2,
-        Action::HalfDown => (page + 1) / 2,
-        Action::Top => isize::MIN,
-        Action::Bottom => isize::MAX,
-        _ => return None,
-    };
+    // One row of the page before stays in sight.
+    let step = action.rows(model.page.saturating_sub(1))?;
     match (model.screen, model.part) {
         (Screen::Host, _) | (Screen::Hosts, Part::Side) => {
             // The first step down unfolds, the last one up folds again.

@@ -90,7 +90,8 @@ impl Pty {
         Self::launch(folder, "/bin/sh", &[&shell, args].concat(), env, true, size)
     }
 
-    fn launch(
+    /// Any program in `folder`; `controls` says whether the terminal controls it.
+    pub(crate) fn launch(
         folder: &Path,
         program: &str,
         args: &[String],
@@ -210,6 +211,12 @@ impl Pty {
                 Err(RecvTimeoutError::Disconnected) => panic!("ended before: {what}; the screen:\n{}", self.text()),
             }
         }
+    }
+
+    /// Takes output in until the text of the screen is as wanted.
+    #[track_caller]
+    pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
+        self.wait(what, |screen| wanted(&screen.contents()));
     }
 
     /// Waits until `text` is on the screen.
