@@ -76,6 +76,8 @@ pub struct CrawlConfig {
     pub follow: Follow,
     /// URL patterns never fetched.
     pub exclude: Vec<regex::Regex>,
+    /// URLs that match one of these are never held back as a trap; a domain that does may have any number of hosts.
+    pub allow: Vec<regex::Regex>,
     /// Whether the sitemaps that robots.txt names are read.
     pub sitemaps: bool,
     /// Links from an input to a URL at most; 0 = no limit.
@@ -260,6 +262,7 @@ impl Default for Config {
                 user_agent: "crawldeck/0.1 (+https://example.org/about-our-crawl)".to_owned(),
                 follow: Follow::None,
                 exclude: Vec::new(),
+                allow: Vec::new(),
                 sitemaps: false,
                 max_depth: 0,
                 max_requests: 0,

@@ -205,6 +205,7 @@ mod tests {
                 user_agent: "agent".into(),
                 follow: Follow::None,
                 exclude: Vec::new(),
+                allow: Vec::new(),
                 sitemaps: false,
                 max_depth: 0,
                 max_requests: 0,

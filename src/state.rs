@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::control::{HoldReason, Mono, RequestKind, SavedHost, Value, What, Who};
 use crate::crawl::engine::persist::{NOTES_STATE, Note, RUN_STATE, RunState};
 use crate::crawl::resume::resume;
+use crate::crawl::traps::reopened;
 use crate::journal::disk::SystemDisk;
 use crate::journal::place::{HELD_TO_THE_END, RETRIED_FAILED, RETRIED_HELD};
 use crate::journal::{Event, Journal, JournalOptions, RunFolder, run_folder};
@@ -286,6 +287,7 @@ fn put_back(args: &RetryArgs) -> Result<usize, StateError> {
     journal.flush();
     let barrier = Box::new(journal.barrier());
     let foretold = std::mem::take(&mut loaded.foretold);
+    let reopened: Vec<_> = loaded.signs.iter().filter(|_| args.held).filter_map(|sign| reopened(*sign)).collect();
     let mut store = Store::start(dir, &mut loaded, vec![barrier], Box::new(SystemDisk), StoreOptions::default())?;
     for (print, Told { url, fate, why }) in &foretold {
         let id =
@@ -298,6 +300,7 @@ fn put_back(args: &RetryArgs) -> Result<usize, StateError> {
     for (id, _) in &back {
         store.back(*id);
     }
+    reopened.into_iter().for_each(|sign| store.sign(sign));
     store.commit(clock.anchor());
     store.close_blocking(WRITTEN_WITHIN)?;
     journal.close_blocking(WRITTEN_WITHIN)?;

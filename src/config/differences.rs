@@ -121,6 +121,7 @@ impl Config {
             user_agent,
             follow,
             exclude,
+            allow,
             sitemaps,
             max_depth,
             max_requests,
@@ -135,6 +136,7 @@ impl Config {
         let count = |one: &Vec<String>| format!("{} patterns", one.len());
         found.fixed("crawl.follow", follow_words(follow) != follow_words(&new.follow));
         found.of("crawl.exclude", &patterns(exclude), &patterns(&new.exclude), count);
+        found.of("crawl.allow", &patterns(allow), &patterns(&new.allow), count);
         found.fixed("crawl.sitemaps", *sitemaps != new.sitemaps);
         found.plain("crawl.max_depth", max_depth, &new.max_depth);
         found.plain("crawl.max_requests", max_requests, &new.max_requests);

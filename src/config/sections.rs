@@ -64,6 +64,9 @@ pub(super) fn crawl(section: Option<Section<'_>>, config: &mut Config) {
     if let Some(exclude) = section.list("exclude", regex) {
         crawl.exclude = exclude;
     }
+    if let Some(allow) = section.list("allow", regex) {
+        crawl.allow = allow;
+    }
     section.set("sitemaps", &mut crawl.sitemaps, boolean);
     section.set("max_depth", &mut crawl.max_depth, whole(0..=1_000_000_u32));
     section.set("max_requests", &mut crawl.max_requests, whole(REQUESTS_RANGE));

@@ -45,7 +45,7 @@ fn the_documented_default_is_the_default() {
 
 #[test]
 fn every_key_of_the_contract_is_documented() {
-    let keys = "urls concurrency user_agent follow exclude sitemaps max_depth max_requests retries give_up_after \
+    let keys = "urls concurrency user_agent follow exclude allow sitemaps max_depth max_requests retries give_up_after \
         rate capacity connections shape respect_robots global_rate kind min_rate cold_start refusal_budget prior \
         memory group_by base max jitter retry_after_max allow_private resolve connect_timeout head_timeout \
         idle_timeout min_body_rate max_body proxy cookies extra_roots match controller headers path cost warc bodies \

@@ -287,6 +287,7 @@ impl Engine {
             config,
             clock,
         };
+        engine.traps.give(&engine.config.crawl.allow);
         if let Some(loaded) = loaded {
             engine.restore(loaded);
         }

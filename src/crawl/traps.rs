@@ -2,31 +2,36 @@
 //! operator decides. Pure.
 //!
 //! The pattern of a URL is its host and path with numbers and ids made one (`/cal/2026/12` is `/cal/N/N`) and
-//! repeated segments once. Four signs, each by itself:
+//! repeated segments once. Five signs, each by itself:
 //!
 //! * **A run.** A link to a pattern that is known is a step; the steps since the last new one are a run. Calendars
 //!   make runs without end, alone or in turns with other patterns; a hundred thousand articles that link to each
 //!   other do not: most are a few steps away. URLs after more than [`RUN_FREE`] steps count against the
-//!   [`RUN_BUDGET`] of their pattern.
+//!   [`RUN_BUDGET`] of their pattern; if its pages lead on to less than one such URL for two of them (the articles of
+//!   a long list, not the list), against the [`LEAF_BUDGET`]. No shape tells a calendar from a finite chain: where the
+//!   chain is the site, the operator says so, live or in advance (`allow`).
 //! * **Growth.** A path that repeats a segment more than [`REPEATS_MAX`] times, or has more than
 //!   [`SEGMENTS_MAX`], counts against [`GROWTH_BUDGET`].
 //! * **Sessions.** A URL that is known but for the value of a session's parameter (a usual name, or an id's look
 //!   under many different pages) counts against [`SESSION_BUDGET`] or [`ID_BUDGET`] of that parameter.
 //! * **A spread.** Pages that lead to new pages of their kind only, and never to one that is known: [`spread`].
+//! * **Facets.** One path whose queries name ever new sets of three or more parameters counts against [`FACET_BUDGET`].
 //!
 //! What is beyond a budget is parked: it stands in the store, and here its number alone, 4 bytes. `:allow PATTERN` lets
 //! it go, `:exclude` drops it. What is parked and what is counted outlasts the process: [`Traps::take_unsaved`]. What
 //! this does not see: pages without end whose paths share nothing, or that lead back; and what branches within
 //! [`RUN_FREE`] steps, as a calendar whose months name all months of the years beside theirs, and all their days.
 
+mod pattern;
 pub mod spread;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
-use url::{Position, Url};
+use url::Url;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use self::pattern::{BRIEF, ONE_ID, ONE_NUMBER, brief, host_pattern, looks_random, parameters, shape};
 use self::spread::{Led, SPREAD_PAGES};
 use crate::control::HostId;
 use crate::store::record::SignRecord;
@@ -35,7 +40,9 @@ use crate::store::{Folded, UrlId};
 /// Steps in a row that cost nothing.
 pub const RUN_FREE: u16 = 32;
 /// URLs of one pattern beyond that.
-pub const RUN_BUDGET: u32 = 256;
+pub const RUN_BUDGET: u32 = 1_024;
+/// The same where pages of the pattern seldom lead on.
+pub const LEAF_BUDGET: u32 = 20_000;
 /// Times that a path may hold one segment.
 pub const REPEATS_MAX: usize = 4;
 /// Segments that a path may have.
@@ -47,6 +54,9 @@ pub const SESSION_BUDGET: u32 = 64;
 /// The same for a parameter whose values look like ids, if it stands on this many different pages.
 pub const ID_BUDGET: u32 = 512;
 const ID_PAGES: u32 = 16;
+/// URLs of one path with three parameters or more, from the first whose set of names is new and beyond so many sets.
+pub const FACET_BUDGET: u32 = 256;
+const FACET_NAMES: usize = 3;
 /// Patterns that are known, 16 bytes each; further ones count as known, too.
 pub const SHAPES_MAX: usize = 1_000_000;
 /// Patterns that are counted; URLs of further ones are not judged.
@@ -80,6 +90,8 @@ pub struct Candidate<'a> {
     pub host: HostId,
     /// The run of the page that it stands on.
     pub run: u16,
+    /// That page's pattern, if its run is long: its [`pattern_key`].
+    pub on: Option<u64>,
     /// It is of the same kind as that page.
     pub alike: bool,
 }
@@ -107,10 +119,13 @@ pub struct Suspicion {
 pub struct Meter {
     /// URLs that count against its budget.
     pub count: u32,
-    /// Different pages a parameter stands on, or what is counted of a spread.
+    /// Different pages a parameter stands on, URLs that pages of a pattern lead on to, or what is counted of a spread.
     pub pages: u32,
     unsaved: bool,
 }
+
+/// The count of a trap that is found, and was told.
+const SHUT: u32 = u32::MAX;
 
 /// Hashes, by themselves.
 pub type Hashes<T> = HashSet<T, BuildHasherDefault<Folded>>;
@@ -146,6 +161,8 @@ pub struct Traps {
     /// What is held back of each host.
     by_host: HashMap<HostId, HeldBack>,
     allowed: Vec<regex::Regex>,
+    /// The same, by the configuration.
+    given: Vec<regex::Regex>,
 }
 
 /// What is held back of a host.
@@ -162,6 +179,14 @@ struct Sign {
     key: u64,
     budget: u32,
     suspicion: Suspicion,
+}
+
+/// What a trap that is shut counts when its URLs are put back: it has its whole budget once more.
+pub const fn reopened(sign: SignRecord) -> Option<SignRecord> {
+    match sign {
+        SignRecord::Meter { key, count: SHUT, .. } => Some(SignRecord::Meter { key, count: 0, pages: 0 }),
+        _ => None,
+    }
 }
 
 impl Signs {
@@ -187,13 +212,15 @@ impl Traps {
         let candidate = Candidate { run, ..candidate };
         let Some(sign) = self.sign(&candidate) else { return Verdict::Enters(run) };
         let Some(meter) = self.meter(sign.key) else { return Verdict::Enters(run) };
-        meter.count = meter.count.saturating_add(1);
-        if meter.count <= sign.budget {
+        // A trap that is found stays one, whatever is counted after.
+        let is_shut = meter.count == SHUT;
+        meter.count = meter.count.saturating_add(1).min(SHUT - 1);
+        if !is_shut && meter.count <= sign.budget {
             return Verdict::Enters(run);
         }
-        let first = meter.count == sign.budget + 1;
+        meter.count = SHUT;
         self.park(sign.key, candidate.host, number(sign.key));
-        Verdict::Held(first.then_some(sign.suspicion))
+        Verdict::Held((!is_shut).then_some(sign.suspicion))
     }
 
     /// The meter of a pattern or parameter, to count on; `None` if there are too many.
@@ -237,7 +264,7 @@ impl Traps {
     /// Parks again what another process had parked in the trap of this key, which is shut.
     pub fn restore(&mut self, trap: u64, host: HostId, id: UrlId) {
         // A version that kept no meters told of it all the same, so it is not told again.
-        let told = Meter { count: u32::MAX, ..Meter::default() };
+        let told = Meter { count: SHUT, ..Meter::default() };
         self.signs.meters.entry(trap).or_insert(told);
         self.park(trap, host, id);
     }
@@ -300,24 +327,78 @@ impl Traps {
         self.allowed.push(pattern);
     }
 
-    /// Patterns that are allowed.
+    /// What the configuration says is no trap, in place of what it said before.
+    pub fn give(&mut self, patterns: &[regex::Regex]) {
+        self.given = patterns.to_vec();
+    }
+
+    /// Patterns that the operator allowed.
     pub fn allowed(&self) -> &[regex::Regex] {
         &self.allowed
     }
 
-    /// Whether the operator allowed something.
+    /// Whether the operator or the configuration allowed something.
     pub fn is_allowed(&self, text: &str) -> bool {
-        self.allowed.iter().any(|pattern| pattern.is_match(text))
+        self.allowed.iter().chain(&self.given).any(|pattern| pattern.is_match(text))
     }
 
     /// Steps since the last new pattern.
     fn run(&mut self, candidate: &Candidate<'_>) -> u16 {
         let key = xxh3_64(format!("{} {}", candidate.host.0, shape(candidate.url)).as_bytes());
+        if self.is_new(key) { 0 } else { candidate.run.saturating_add(1) }
+    }
+
+    /// Makes a pattern, or a set of names, known.
+    fn is_new(&mut self, key: u64) -> bool {
         let new = self.signs.shapes.len() < SHAPES_MAX && self.signs.shapes.insert(key);
         if new {
             self.unsaved.push(SignRecord::Shape(key));
         }
-        if new { 0 } else { candidate.run.saturating_add(1) }
+        new
+    }
+
+    /// A path whose queries name ever new sets of parameters.
+    fn facets(&mut self, candidate: &Candidate<'_>) -> Option<Sign> {
+        let url = candidate.url;
+        let mut names: Vec<&str> = spread::names(url).collect();
+        if names.len() < FACET_NAMES {
+            return None;
+        }
+        names.sort_unstable();
+        names.dedup();
+        let path = format!("{} facets {}", candidate.host.0, url.path());
+        let key = xxh3_64(path.as_bytes());
+        let is_new = self.is_new(xxh3_64(format!("{path}?{}", names.join("&")).as_bytes()));
+        // Only new sets count, but beyond the budget none goes.
+        let beyond = self.signs.meters.get(&key).is_some_and(|meter| meter.count >= FACET_BUDGET);
+        (is_new || beyond).then(|| Sign {
+            key,
+            budget: FACET_BUDGET,
+            suspicion: Suspicion {
+                why: format!("more than {FACET_BUDGET} different sets of parameters of one path"),
+                pattern: format!(
+                    "^https?://{}{}[?]([^&]*&){{{}}}",
+                    host_pattern(url),
+                    brief(url.path()),
+                    FACET_NAMES - 1
+                ),
+            },
+        })
+    }
+
+    /// A long run.
+    fn long_run(&mut self, candidate: &Candidate<'_>) -> Option<Sign> {
+        if candidate.run <= RUN_FREE {
+            return None;
+        }
+        if let Some(meter) = candidate.on.and_then(|key| self.meter(key)) {
+            meter.pages = meter.pages.saturating_add(1);
+        }
+        let shape = shape(candidate.url);
+        let key = run_key(candidate.host, &shape);
+        let leads_on = self.signs.meters.get(&key).is_some_and(|meter| meter.pages >= meter.count / 2);
+        let budget = if leads_on { RUN_BUDGET } else { LEAF_BUDGET };
+        Some(Sign { key, budget, suspicion: run_suspicion(candidate.url, &shape) })
     }
 
     /// All links of a page of `host` have been taken.
@@ -346,7 +427,8 @@ impl Traps {
         self.spread(candidate)
             .or_else(|| self.session(candidate))
             .or_else(|| growth(candidate))
-            .or_else(|| long_run(candidate))
+            .or_else(|| self.facets(candidate))
+            .or_else(|| self.long_run(candidate))
     }
 
     /// Counts the URL's session, if it has one and the page is known without it.
@@ -426,13 +508,17 @@ fn growth(candidate: &Candidate<'_>) -> Option<Sign> {
     Some(Sign { key, budget: GROWTH_BUDGET, suspicion: Suspicion { why, pattern } })
 }
 
-/// A long run.
-fn long_run(candidate: &Candidate<'_>) -> Option<Sign> {
-    if candidate.run <= RUN_FREE {
-        return None;
-    }
-    let shape = shape(candidate.url);
-    let key = xxh3_64(format!("{} run {shape}", candidate.host.0).as_bytes());
+fn run_key(host: HostId, shape: &str) -> u64 {
+    xxh3_64(format!("{} run {shape}", host.0).as_bytes())
+}
+
+/// The key of a page's pattern, for what it leads to.
+pub fn pattern_key(host: HostId, page: &Url) -> u64 {
+    run_key(host, &shape(page))
+}
+
+/// Why a pattern of long runs is held back.
+fn run_suspicion(url: &Url, shape: &str) -> Suspicion {
     let mut path = String::new();
     for segment in shape.split('/').skip(1) {
         // Somebody is to read it, and may type it.
@@ -445,83 +531,9 @@ fn long_run(candidate: &Candidate<'_>) -> Option<Sign> {
             _ => path.push_str(&segment.split(ONE_NUMBER).map(brief).collect::<Vec<_>>().join("[0-9]+")),
         }
     }
-    let pattern = format!("^https?://{}{path}", host_pattern(candidate.url));
+    let pattern = format!("^https?://{}{path}", host_pattern(url));
     let why = format!("known kinds of pages lead on to known kinds of pages, more than {RUN_FREE} times in a row");
-    Some(Sign { key, budget: RUN_BUDGET, suspicion: Suspicion { why, pattern } })
-}
-
-/// Characters of a segment that a pattern shows.
-const BRIEF: usize = 60;
-
-/// A segment, or a part of one, as a regular expression of no great length.
-fn brief(segment: &str) -> String {
-    match segment.char_indices().nth(BRIEF) {
-        Some((at, _)) => format!("{}[^/]*", regex::escape(&segment[..at])),
-        None => regex::escape(segment),
-    }
-}
-
-/// Stands for any number, and for any id, in a shape; neither can be in a URL's path.
-const ONE_NUMBER: char = '\u{1}';
-const ONE_ID: &str = "\u{2}";
-
-/// The path with numbers and ids made one, and each segment once.
-fn shape(url: &Url) -> String {
-    let mut segments: Vec<String> = Vec::new();
-    for segment in url.path().split('/').take(SEGMENTS_MAX * 2) {
-        // What stands behind a semicolon are parameters.
-        let segment = segment.split(';').next().unwrap_or_default();
-        let one = if looks_random(segment) { ONE_ID.to_owned() } else { without_numbers(segment) };
-        // Numbers in a row are a date as often as a path that grows: they stand for themselves.
-        let number = one.contains(ONE_NUMBER);
-        if number || !segments.contains(&one) {
-            segments.push(one);
-        }
-    }
-    segments.join("/")
-}
-
-fn without_numbers(segment: &str) -> String {
-    let mut one = String::with_capacity(segment.len());
-    for c in segment.chars() {
-        if !c.is_ascii_digit() {
-            one.push(c);
-        } else if !one.ends_with(ONE_NUMBER) {
-            one.push(ONE_NUMBER);
-        }
-    }
-    one
-}
-
-/// Whether a value looks like an id that a machine made: long, and of letters and digits mixed.
-fn looks_random(value: &str) -> bool {
-    let long =
-        value.len() >= 16 && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-    let digits = value.bytes().filter(u8::is_ascii_digit).count();
-    long && digits * 8 >= value.len() && digits < value.len()
-}
-
-/// The parameters of path and query: name, value, and where the value begins in the URL's text.
-fn parameters(url: &Url) -> impl Iterator<Item = (&str, &str, usize)> {
-    let text = &url[..Position::AfterQuery];
-    let from = url[..Position::BeforePath].len();
-    let mut rest = from;
-    std::iter::from_fn(move || {
-        loop {
-            let begin = rest + text.get(rest..)?.find(['?', '&', ';'])? + 1;
-            let part = text.get(begin..)?;
-            let length = part.find(['?', '&', ';', '/']).unwrap_or(part.len());
-            rest = begin + length;
-            if let Some((name, value)) = part[..length].split_once('=') {
-                return Some((name, value, begin + name.len() + 1));
-            }
-        }
-    })
-}
-
-/// The host of a URL, for a pattern.
-fn host_pattern(url: &Url) -> String {
-    regex::escape(&url[Position::BeforeHost..Position::AfterPort])
+    Suspicion { why, pattern }
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ const LANES_MAX: usize = 256;
 /// What a URL that was found would be.
 #[derive(Clone, Copy)]
 pub(super) enum As {
-    /// A page, on one with this run, and of its kind or not.
-    Page { depth: u32, run: u16, alike: bool },
+    /// A page, on one with this run and this pattern if the run is long, and of its kind or not.
+    Page { depth: u32, run: u16, on: Option<u64>, alike: bool },
     /// A sitemap, so many indexes deep.
     Sitemap { depth: u32 },
 }
@@ -117,8 +117,8 @@ impl Engine {
             return None;
         }
         let job = match found {
-            As::Page { depth, run, alike } => {
-                let run = self.enters_with(fingerprint, Candidate { url, host, run, alike }, depth)?;
+            As::Page { depth, run, on, alike } => {
+                let run = self.enters_with(fingerprint, Candidate { url, host, run, on, alike }, depth)?;
                 Job { depth, run, ..Job::page(url, self.now) }
             }
             As::Sitemap { depth } => Job::sitemap(url, depth, self.now),
@@ -168,6 +168,10 @@ impl Engine {
         if self.hosts.has_room()
             && let NewHost::TooMany { domain, refused, on } = self.scope.meet(url, on)
         {
+            if self.traps.is_allowed(&domain) {
+                self.scope.forgive(|known| known == &*domain);
+                return self.host_of(url);
+            }
             if let Some(on) = on {
                 let links = self.traps.lead_too_far(on);
                 self.controller.set_beyond(on, &domain, links);
@@ -301,7 +305,7 @@ mod tests {
         let meet = |engine: &mut Engine, from: u32, to: u32| {
             for number in from..to {
                 let url: Url = format!("http://n{number}.trap.example/").parse().expect("a URL");
-                engine.enter(&url, fingerprint(&url), As::Page { depth: 1, run: 0, alike: false }, on);
+                engine.enter(&url, fingerprint(&url), As::Page { depth: 1, run: 0, on: None, alike: false }, on);
             }
             grown(engine)
         };

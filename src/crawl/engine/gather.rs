@@ -16,6 +16,7 @@ use crate::control::{HostId, Lane, RequestKind};
 use crate::crawl::job::Job;
 use crate::crawl::links::{Found, Link};
 use crate::crawl::traps::spread::Led;
+use crate::crawl::traps::{RUN_FREE, pattern_key};
 use crate::store::{Fate, Store};
 
 /// Links that are taken in one turn.
@@ -40,6 +41,8 @@ struct Lead {
     links: IntoIter<Link>,
     sitemaps: IntoIter<Link>,
     led: Led,
+    /// The pattern of a page with a long run.
+    pattern: Option<u64>,
 }
 
 /// A URL that failed, to be told when the transaction of its links is on the medium.
@@ -92,8 +95,11 @@ impl Engine {
         self.gathering.links += links.len() + sitemaps.len();
         let (links, sitemaps) = (links.into_iter(), sitemaps.into_iter());
         let is_page = !matches!(job.kind(), RequestKind::Sitemap);
-        let led = Led::by(Url::parse(&job.url).ok().filter(|_| is_page));
-        self.gathering.leads.push_back(Lead { host: grant.host, lane: grant.lane, job, end, links, sitemaps, led });
+        let page = Url::parse(&job.url).ok().filter(|_| is_page);
+        let pattern = page.as_ref().filter(|_| job.run >= RUN_FREE).map(|page| pattern_key(grant.host, page));
+        let led = Led::by(page);
+        let (host, lane) = (grant.host, grant.lane);
+        self.gathering.leads.push_back(Lead { host, lane, job, end, links, sitemaps, led, pattern });
         self.take_links();
     }
 
@@ -143,7 +149,7 @@ impl Engine {
             while self.gathering.budget > 0 {
                 let (Link { url, fingerprint }, found) = if let Some(link) = lead.links.next() {
                     let alike = lead.led.is_alike(&link.url);
-                    (link, As::Page { depth, run, alike })
+                    (link, As::Page { depth, run, on: lead.pattern, alike })
                 } else if let Some(link) = lead.sitemaps.next() {
                     (link, As::Sitemap { depth: of_sitemap })
                 } else {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::sift::Because;
 use super::{Engine, Looks, SPENT};
 use crate::config::{Config, ConfigErrors, Difference, Takes};
 use crate::control::{HostId, Value, What, Who};
@@ -97,6 +98,11 @@ impl Engine {
         let new: Vec<_> = config.crawl.exclude.iter().filter(|pattern| !known(pattern)).cloned().collect();
         if !new.is_empty() {
             self.drop_queued(None, new, String::from("the configuration"));
+        }
+        if !running.crawl.allow.iter().map(regex::Regex::as_str).eq(config.crawl.allow.iter().map(regex::Regex::as_str))
+        {
+            self.traps.give(&config.crawl.allow);
+            self.sift(Because::Resumed);
         }
         if (&running.ui, &running.keys) != (&config.ui, &config.keys) {
             self.ui = Some(Arc::new(UiSettings { ui: config.ui.clone(), keys: config.keys.clone() }));

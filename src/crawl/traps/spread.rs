@@ -14,7 +14,8 @@
 
 use url::Url;
 
-use super::{Suspicion, brief, host_pattern};
+use super::Suspicion;
+use super::pattern::{brief, host_pattern};
 
 /// Pages of one kind that led to new ones of that kind and to no known one, less [`BACK`] for each that did not.
 pub const SPREAD_PAGES: u32 = 1_000;
@@ -87,7 +88,7 @@ fn first(url: &Url) -> (&str, bool) {
 }
 
 /// The names in the query.
-fn names(url: &Url) -> impl Iterator<Item = &str> {
+pub(super) fn names(url: &Url) -> impl Iterator<Item = &str> {
     url.query()
         .into_iter()
         .flat_map(|query| query.split('&'))

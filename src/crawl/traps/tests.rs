@@ -5,18 +5,28 @@ fn url(text: &str) -> Url {
 }
 
 fn judge(traps: &mut Traps, text: &str, run: u16) -> Verdict {
-    traps.judge(Candidate { url: &url(text), host: HostId(0), run, alike: false }, |_| UrlId::NONE)
+    traps.judge(Candidate { url: &url(text), host: HostId(0), run, on: None, alike: false }, |_| UrlId::NONE)
 }
 
 fn enters(traps: &mut Traps, text: &str, run: u16) -> bool {
     matches!(judge(traps, text, run), Verdict::Enters(_))
 }
 
+/// The link from a page to the next one.
+fn step(traps: &mut Traps, number: u32, run: u16, page: impl Fn(u32) -> String) -> Verdict {
+    let host = HostId(0);
+    let on = number.checked_sub(1).map(|before| pattern_key(host, &url(&page(before))));
+    traps.judge(Candidate { url: &url(&page(number)), host, run, on, alike: false }, |_| UrlId::NONE)
+}
+
+/// Longer than a chain may be.
+const LONG: u32 = RUN_FREE as u32 + RUN_BUDGET + 200;
+
 /// Follows links from page to page and gives how many entered, and the suspicion.
 fn walk(traps: &mut Traps, pages: u32, page: impl Fn(u32) -> String) -> (u32, Option<Suspicion>) {
     let (mut entered, mut suspicion, mut run) = (0, None, 0);
     for number in 0..pages {
-        match judge(traps, &page(number), run) {
+        match step(traps, number, run, &page) {
             Verdict::Enters(now) => {
                 entered += 1;
                 run = now;
@@ -119,8 +129,8 @@ fn large_sites_are_no_traps() {
 fn what_is_held_is_taken_out_judged_and_put_back() {
     let page = |n: u32| format!("http://h/cal?year={n}");
     let mut traps = Traps::default();
-    let (entered, suspicion) = walk(&mut traps, 400, page);
-    let held = 400 - entered as usize;
+    let (entered, suspicion) = walk(&mut traps, LONG, page);
+    let held = (LONG - entered) as usize;
     assert_eq!(traps.parked(), held);
     let [trap] = traps.shut()[..] else { panic!("one trap") };
     let (host, ids) = traps.take_shut(trap).expect("it is shut");
@@ -134,7 +144,7 @@ fn what_is_held_is_taken_out_judged_and_put_back() {
     traps.settle(host);
     assert_eq!((traps.held(host) as usize, traps.beyond(host)), (held - 1, 0));
     traps.allow(regex::Regex::new(&suspicion.expect("told").pattern).expect("a regular expression"));
-    assert!(enters(&mut traps, &page(1_000), 900));
+    assert!(enters(&mut traps, &page(10_000), 900));
 }
 
 /// As over a restart: what one process had saved, another goes on with.
@@ -146,17 +156,18 @@ fn case_56_budgets_that_are_used_up_stay_so_when_they_are_saved_and_taken_up() {
         ("a run", (|n| format!("http://h/cal?year={n}")) as Page),
         ("a path that grows", |n| format!("http://h/a/{}", "x/".repeat(n as usize % 90))),
         ("sessions", session),
+        ("facets", |n| format!("http://h/shop?a&b&f{n}")),
     ] {
         let mut whole = Traps::default();
         let (mut run, mut entered) = (0, Vec::new());
-        for number in 0..2_000 {
-            if let Verdict::Enters(now) = judge(&mut whole, &page(number), run) {
+        for number in 0..LONG {
+            if let Verdict::Enters(now) = step(&mut whole, number, run, page) {
                 (run, entered) = (now, [entered, vec![number]].concat());
             }
         }
         // The same with a restart after each hundred.
         let (mut traps, mut saved, mut run, mut again) = (Traps::default(), Vec::new(), 0, Vec::new());
-        for number in 0..2_000 {
+        for number in 0..LONG {
             if number % 100 == 0 {
                 saved.extend(traps.take_unsaved());
                 assert!(traps.take_unsaved().is_empty());
@@ -165,23 +176,26 @@ fn case_56_budgets_that_are_used_up_stay_so_when_they_are_saved_and_taken_up() {
                 traps = Traps::default();
                 traps.restore_signs(signs);
             }
-            if let Verdict::Enters(now) = judge(&mut traps, &page(number), run) {
+            if let Verdict::Enters(now) = step(&mut traps, number, run, page) {
                 (run, again) = (now, [again, vec![number]].concat());
             }
         }
-        assert!(entered.len() < 2_000, "{name} is a trap");
+        assert!(entered.len() < LONG as usize, "{name} is a trap");
         assert_eq!(again, entered, "{name}");
     }
 }
 
 #[test]
 fn a_pattern_is_short_whatever_it_is_about() {
-    for page in [
-        (|n| format!("http://h/{}/{n}", "long-".repeat(400))) as fn(u32) -> String,
-        |n| format!("http://h/{}{n}", (0..50).map(|part| format!("{}-{part}x/", "a".repeat(30))).collect::<String>()),
-        |n| format!("http://h{}", format!("/{}", "é".repeat(70)).repeat(n as usize + 1)),
+    type Page = fn(u32) -> String;
+    for (pages, page) in [
+        (LONG, (|n| format!("http://h/{}/{n}", "long-".repeat(400))) as Page),
+        (LONG, |n| {
+            format!("http://h/{}{n}", (0..50).map(|part| format!("{}-{part}x/", "a".repeat(30))).collect::<String>())
+        }),
+        (100, |n| format!("http://h{}", format!("/{}", "é".repeat(70)).repeat(n as usize + 1))),
     ] {
-        let (_, suspicion) = walk(&mut Traps::default(), 400, page);
+        let (_, suspicion) = walk(&mut Traps::default(), pages, page);
         let suspicion = suspicion.expect("it is told");
         assert!(suspicion.pattern.len() < 5 * 1_024 && suspicion.why.chars().count() < 200, "{suspicion:?}");
         let pattern = regex::Regex::new(&suspicion.pattern).expect("a regular expression");
@@ -218,6 +232,7 @@ fn follow(most: usize, start: &str, links: impl Fn(&Url) -> Vec<String>) -> (usi
     {
         sent += 1;
         let mut led = Led::by(Some(page.clone()));
+        let on = (run >= RUN_FREE).then(|| pattern_key(host, &page));
         for link in links(&page) {
             let link = page.join(&link).expect("a URL");
             if !known.insert(link.clone()) {
@@ -225,7 +240,7 @@ fn follow(most: usize, start: &str, links: impl Fn(&Url) -> Vec<String>) -> (usi
                 continue;
             }
             let alike = led.is_alike(&link);
-            match traps.judge(Candidate { url: &link, host, run, alike }, |_| UrlId::NONE) {
+            match traps.judge(Candidate { url: &link, host, run, on, alike }, |_| UrlId::NONE) {
                 Verdict::Enters(run) => {
                     queue.push_back((link, run));
                     if alike {
@@ -278,6 +293,24 @@ fn row_21_pages_that_lead_to_random_ones_and_never_back_are_bounded() {
     }
 }
 
+/// A shop whose every page offers one more filter: no two sets of filters are one page.
+#[test]
+fn row_21_facets_without_end_are_bounded_and_plain_queries_are_not() {
+    let facets = |page: &Url| -> Vec<String> {
+        let query = page.query().map_or(String::new(), |query| format!("{query}&"));
+        (0..5).map(|n| format!("/shop?{query}f{}=1", random(page, n) % 1_000)).collect()
+    };
+    let (sent, told) = follow(20_000, "http://h/shop", facets);
+    // The pages of one filter and of two, and what entered by then.
+    assert!((FACET_BUDGET as usize..FACET_BUDGET as usize + 40).contains(&sent), "{sent}");
+    let pattern = regex::Regex::new(&told.expect("it is told").pattern).expect("a regular expression");
+    assert!(pattern.is_match("http://h/shop?a=1&b=2&c=3") && !pattern.is_match("http://h/shop?a=1&b=2"), "{pattern}");
+    let mut traps = Traps::default();
+    for number in 0..5_000 {
+        assert!(enters(&mut traps, &format!("http://h/find?q={number}&sort=a&page={}&lang=de", number % 7), 0));
+    }
+}
+
 #[test]
 fn large_sites_that_end_are_no_traps_however_they_branch() {
     type Links = fn(&Url) -> Vec<String>;
@@ -302,6 +335,26 @@ fn large_sites_that_end_are_no_traps_however_they_branch() {
     // Nothing but the two pages below, as generators of sites make them.
     let pure: Links =
         |page| (1..=2).map(|n| last(page) * 2 + n).filter(|n| *n < 12_000).map(|n| format!("/p/{n}")).collect();
+    // Lists of ten posts, from the newest, each with nothing but the list of older ones; posts name their neighbours.
+    let blog: Links = |page| match (page.path().starts_with("/list/"), last(page)) {
+        (true, at) => {
+            let posts = (0..10).map(|n| format!("/post/{}", (at - 1) * 10 + n));
+            posts.chain((at < 400).then(|| format!("/list/{}", at + 1))).chain([String::from("/")]).collect()
+        }
+        (false, at) => vec![
+            format!("/post/{}", at.saturating_sub(1)),
+            format!("/post/{}", (at + 1).min(3_999)),
+            String::from("/list/1"),
+        ],
+    };
+    let lists: Links = |page| match page.path().starts_with("/list/") {
+        true => {
+            let articles = (0..100).map(|n| format!("/article/{}", last(page) * 100 + n));
+            articles.chain((last(page) < 199).then(|| format!("/list/{}", last(page) + 1))).collect()
+        }
+        false => Vec::new(),
+    };
+    let ring: Links = |page| (1..6).map(|n| format!("/p/{}", (last(page) + n) % 1_000)).collect();
     // Categories in categories, each with the one above it.
     let categories: Links = |page| {
         let below = (0..10).map(|n| format!("{}{n}/", page.path())).filter(|path| path.len() < 15);
@@ -315,6 +368,9 @@ fn large_sites_that_end_are_no_traps_however_they_branch() {
     };
     for (name, start, links, pages) in [
         ("pure", "http://h/p/0", pure, 12_000),
+        ("blog", "http://h/list/1", blog, 400 + 4_000 + 1),
+        ("chained lists", "http://h/list/0", lists, 200 + 20_000),
+        ("next of next", "http://h/p/0", ring, 1_000),
         ("scattered", "http://h/p/0", scattered, 15_000),
         ("tree", "http://h/p/0", tree, 8_000),
         ("archive", "http://h/list/0", archive, 250 + 5_000 + 1),
@@ -342,7 +398,7 @@ fn row_21_a_spread_goes_on_being_counted_over_a_restart_and_is_told_once() {
         traps
     };
     let judge = |traps: &mut Traps, text: &str, alike| {
-        traps.judge(Candidate { url: &url(text), host, run: 0, alike }, |_| UrlId::NONE)
+        traps.judge(Candidate { url: &url(text), host, run: 0, on: None, alike }, |_| UrlId::NONE)
     };
     let mut traps = Traps::default();
     (1..SPREAD_PAGES).for_each(|_| leads_on(&mut traps));

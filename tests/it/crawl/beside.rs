@@ -26,7 +26,7 @@ use crate::support::virtual_clock::VirtualClock;
 const GOODS: usize = 6;
 const RATE: f64 = 25.0;
 /// How long it goes on, in virtual time.
-const TIME: Duration = Duration::from_secs(90);
+const TIME: Duration = Duration::from_secs(200);
 
 /// How long a site that drips keeps whoever waits for it: the deadline of a head.
 const DRIP: Duration = Duration::from_secs(30);

@@ -20,6 +20,9 @@ use crate::support::lab::LabServer;
 /// URLs of a calendar that are fetched before it counts as a trap: the input, the first link, then the steps.
 const CALENDAR: usize = 2 + RUN_FREE as usize + RUN_BUDGET as usize;
 
+/// Years of a calendar that ends after it counts as a trap.
+const YEARS: u32 = CALENDAR as u32 + 200;
+
 /// A server without robots.txt.
 fn site(mut answer: impl FnMut(&str, &str) -> SimResponse + Send + 'static) -> LabServer {
     LabServer::start(Box::new(move |_, request, _| match request.path {
@@ -57,7 +60,7 @@ async fn pattern_told(running: &Running) -> String {
 
 #[tokio::test]
 async fn case_56_a_calendar_is_held_back_shown_and_let_go_while_the_crawl_runs() {
-    let (trap, slow) = (calendar(500), site(|_, _| text("page")));
+    let (trap, slow) = (calendar(YEARS), site(|_, _| text("page")));
     let mut crawl = Crawl::new();
     crawl.config.crawl.follow = Follow::Host;
     crawl.host("trap.test", &trap);
@@ -72,13 +75,13 @@ async fn case_56_a_calendar_is_held_back_shown_and_let_go_while_the_crawl_runs()
     let pattern = pattern_told(&running).await;
     let answer = running.change(Change::Allow(pattern)).await;
     assert!(answer.changed == 1 && answer.text.as_str().contains("1 URLs let go"), "{answer:?}");
-    trap.wait_for("the rest of the calendar", |arrivals| arrivals.len() == 501).await;
+    trap.wait_for("the rest of the calendar", |arrivals| arrivals.len() == YEARS as usize + 1).await;
     running.host_is("trap.test", |view| view.concern.is_none()).await;
     running.totals_are("it is over", |totals| totals.counts.trapped == 0).await;
     running.ask(Request::Drain).await;
     let ended = running.end().await;
-    assert_eq!(pages_asked(&trap).len(), 500);
-    assert_eq!((ended.events_of(What::Allow).len(), ended.fates()), (1, (500, 0, 0, 1)));
+    assert_eq!(pages_asked(&trap).len(), YEARS as usize);
+    assert_eq!((ended.events_of(What::Allow).len(), ended.fates()), (1, (YEARS.into(), 0, 0, 1)));
 }
 
 #[tokio::test]
@@ -112,9 +115,23 @@ async fn what_nobody_allowed_is_skipped_at_the_end_and_said() {
     assert_eq!(ended.whys(What::UrlSkipped, "trap.test"), ["held back as a trap, and not allowed until the end"]);
 }
 
+/// Who knows the site says so in advance: then nobody has to look.
+#[tokio::test]
+async fn what_the_configuration_allows_is_no_trap() {
+    let trap = calendar(YEARS);
+    let mut crawl = Crawl::new();
+    crawl.config.crawl.follow = Follow::Host;
+    crawl.config.crawl.allow = vec![regex::Regex::new("^http://trap\\.test/cal").expect("a regular expression")];
+    crawl.host("trap.test", &trap);
+    crawl.url("http://trap.test/cal?year=0");
+    crawl.headless();
+    let ended = crawl.run().await;
+    assert_eq!((pages_asked(&trap).len(), ended.fates()), (YEARS as usize, (YEARS.into(), 0, 0, 0)));
+}
+
 #[tokio::test]
 async fn whoever_looks_is_waited_for_when_nothing_but_a_trap_is_left() {
-    let trap = calendar(500);
+    let trap = calendar(YEARS);
     let mut crawl = Crawl::new();
     crawl.config.crawl.follow = Follow::Host;
     crawl.host("trap.test", &trap);
@@ -126,7 +143,7 @@ async fn whoever_looks_is_waited_for_when_nothing_but_a_trap_is_left() {
     assert!(answer.text.as_str().contains("1 URLs let go"), "{answer:?}");
     // Then nothing is left, and the run ends by itself.
     let ended = running.end().await;
-    assert_eq!((pages_asked(&trap).len(), ended.fates()), (500, (500, 0, 0, 0)));
+    assert_eq!((pages_asked(&trap).len(), ended.fates()), (YEARS as usize, (YEARS.into(), 0, 0, 0)));
 }
 
 #[tokio::test]
@@ -273,7 +290,7 @@ async fn case_16_names_without_end_are_bounded_and_other_domains_go_on() {
 /// What was held back is there again after a restart, its trap stays shut, and it is let go as ever.
 #[tokio::test]
 async fn case_56_89_what_is_held_back_is_so_after_a_restart() {
-    let (trap, slow) = (calendar(500), site(|_, _| text("page")));
+    let (trap, slow) = (calendar(YEARS), site(|_, _| text("page")));
     let crawl = || {
         let mut crawl = Crawl::new();
         crawl.config.crawl.follow = Follow::Host;
@@ -315,12 +332,12 @@ async fn case_56_89_what_is_held_back_is_so_after_a_restart() {
     last.resume_in(folder);
     let running = last.start();
     trap.wait_for("the rest of the calendar", |arrivals| {
-        arrivals.iter().any(|arrival| arrival.path == "/cal?year=499")
+        arrivals.iter().any(|arrival| number_in(&arrival.path) == YEARS - 1)
     })
     .await;
     running.totals_are("it is over", |totals| totals.urls_pending == 1 && totals.in_flight == 0).await;
     running.ask(Request::Drain).await;
-    assert_eq!(running.end().await.fates(), (500, 0, 0, 1));
+    assert_eq!(running.end().await.fates(), (YEARS.into(), 0, 0, 1));
 }
 
 /// A run that is killed, resumed and left alone says what became of what was held back.
