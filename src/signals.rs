@@ -51,6 +51,8 @@ pub struct Signals([Signal; 7]);
 /// Takes the signals over. To be done before the screen is up: one that ended the process after that would leave
 /// the terminal as it is.
 pub fn take() -> io::Result<Signals> {
+    // A file that may not grow (`ulimit -f`) is a full disk: whoever writes is told, and nobody is killed.
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let interrupt = signal(SignalKind::interrupt())?;
     let terminate = signal(SignalKind::terminate())?;
     let hangup = signal(SignalKind::hangup())?;

@@ -156,8 +156,8 @@ pub(super) fn resolved(name: &str, value: &DeValue<'_>) -> Result<(String, Resol
     let wanted = "an address such as \"192.0.2.1\", \"192.0.2.1:8080\", \"2001:db8::1\" or \"[2001:db8::1]:8080\"";
     let bare = name.trim_end_matches('.');
     let host = match Host::parse(bare) {
-        Ok(Host::Domain(domain)) if !bare.contains(['/', '@']) => domain,
-        _ => return Err(format!("\"{name}\" is no host's name; write a name without scheme, port and path")),
+        Ok(Host::Domain(domain)) if !bare.contains(['/', '@', '*', '[', '{']) => domain,
+        _ => return Err(format!("\"{name}\" is no host's name; write one name, without scheme, port and path")),
     };
     let typed = any_text(value, wanted)?;
     if let Ok(socket) = typed.parse::<SocketAddr>()

@@ -294,6 +294,7 @@ fn wrong_values_are_refused_one_by_one() {
         "[network]\nresolve = { \"a.test\" = \"[127.0.0.1]\" }",
         "[network]\nresolve = { \"http://a.test\" = \"127.0.0.1\" }",
         "[network]\nresolve = { \"\" = \"127.0.0.1\" }",
+        "[network]\nresolve = { \"*.test\" = \"127.0.0.1\" }",
         "[network]\nresolve = { \"a.test\" = \"127.0.0.1\", \"A.test\" = \"127.0.0.2\" }",
         "[network]\nresolve = \"a\"",
         "[network]\nextra_roots = [\"\"]",

@@ -162,8 +162,10 @@ impl Engine {
                     lead.led.meets_known(&url);
                     continue;
                 }
-                // A sitemap lies where the site says, on another host too; that each is read once ends every circle.
-                let wanted = matches!(found, As::Sitemap { .. }) || self.scope.takes(&url);
+                // A robots.txt may name a sitemap on any host, and that one others beside it; that each is read once ends
+                // every circle.
+                let beside = matches!(found, As::Sitemap { .. }) && self.hosts.find(&url) == Some(lead.host);
+                let wanted = beside || self.scope.takes(&url);
                 if wanted && let Some(lane) = self.enter(&url, fingerprint, found, Some(lead.host)) {
                     self.touch(&mut touched, lane);
                     if matches!(found, As::Page { alike: true, .. }) {

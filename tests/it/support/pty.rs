@@ -81,7 +81,7 @@ impl Pty {
     pub(crate) fn start_as(folder: &Path, args: &[String], env: &[(&str, &str)], tie: Tie, size: (u16, u16)) -> Self {
         let before = match tie {
             Tie::Ignoring => "trap '' HUP",
-            Tie::Cramped => "trap '' XFSZ; ulimit -f 16",
+            Tie::Cramped => "ulimit -f 16",
             Tie::Controlling | Tie::Loose => {
                 return Self::launch(folder, BINARY, args, env, tie == Tie::Controlling, size);
             }
