@@ -284,6 +284,7 @@ async fn case_66_sitemaps_are_read_once_each_whatever_they_lead_to() {
             // An index that lists itself, and one below the other without end.
             (_, "/index.xml") => text(
                 "<sitemapindex><sitemap><loc>http://a.test/index.xml</loc></sitemap><sitemap><loc>http://a.test/1.xml</loc></sitemap>\
+                 <sitemap><loc>http://elsewhere.test/1.xml</loc></sitemap>\
                  <sitemap><loc>http://a.test/deeper.xml?1</loc></sitemap></sitemapindex>",
             ),
             (_, path) if path.starts_with("/deeper.xml?") => {
