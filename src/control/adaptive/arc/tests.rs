@@ -163,7 +163,7 @@ proptest! {
         let (mut arc, mut now) = (Arc::new(ORIGINAL), 1.0);
         for event in &events {
             play(&mut arc, &mut now, event);
-            let Some(cut) = arc.cut else { continue };
+            let Some(cut) = arc.learned.cut else { continue };
             let before = (arc.limit, arc.phase);
             let sent = (cut.as_secs_f64() - back).max(0.0);
             arc.on_outcome(Mono::from_secs_f64(now), &bounds(3), &seen(Signal::Throttle, sent, 0.1));
@@ -176,7 +176,7 @@ proptest! {
         let (mut driven, mut server) = (Driven::new(), Server::new(rate, burst));
         for turn in 0..500 {
             let before = driven.arc.limit;
-            if turn == at && driven.arc.episode.is_none() && driven.arc.phase != Phase::Climb {
+            if turn == at && driven.arc.learned.episode.is_none() && driven.arc.phase != Phase::Climb {
                 driven.step(|_| Signal::ServerError);
                 prop_assert!(driven.arc.limit == before || driven.arc.phase == Phase::Climb);
             } else {
@@ -192,11 +192,11 @@ proptest! {
         for turn in 0..8_000 {
             // After a while the limit moves, too.
             server.rate = rate * (1.0 + 0.3 * (f64::from((turn - 4_000).max(0)) / 1_500.0).sin());
-            let probed = driven.arc.episode.as_ref().is_some_and(|episode| matches!(episode.phase, Phase::Probe | Phase::Ceiling));
+            let probed = driven.arc.learned.episode.as_ref().is_some_and(|episode| matches!(episode.phase, Phase::Probe | Phase::Ceiling));
             let probed = probed && driven.arc.known;
-            let (before, samples) = (driven.arc.limit, driven.arc.samples);
+            let (before, samples) = (driven.arc.limit, driven.arc.learned.samples);
             driven.step(|now| server.answer(now));
-            if probed && driven.arc.episode.is_none() && samples >= ENOUGH {
+            if probed && driven.arc.learned.episode.is_none() && samples >= ENOUGH {
                 failed += 1;
                 prop_assert!(driven.arc.limit >= before, "{} after {before}", driven.arc.limit);
             }
