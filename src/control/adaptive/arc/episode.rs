@@ -15,6 +15,17 @@ const CONFIRMED: f64 = 2.0;
 /// An estimate that moved by so much, as a share, has jumped: that says nothing of how fast it moves.
 const JUMP: f64 = 0.4;
 
+/// No refusal that does not say how long is waited out for longer at once, seconds …
+const PAUSE_MAX: f64 = 300.0;
+/// … and each for so long, once the refusals of ten minutes are so many times the budget.
+const OVERDRAWN: f64 = 2.0;
+
+/// Where refusals cost long blocks, it goes back to this share of what it had crept up to …
+const BACK: f64 = 0.975;
+/// … or this, if the limit has not moved for so many seconds.
+const BACK_STEADY: f64 = 0.985;
+const STEADY_SECS: f64 = 1_800.0;
+
 /// Tokens in a server's bucket up to which it counts as small: what is left over there is lost unseen.
 const SMALL: f64 = 3.0;
 
@@ -68,20 +79,23 @@ impl Arc {
             Some(episode) if episode.canary != Mono::ZERO && sent > episode.canary => episode.pause,
             Some(episode) if self.learned.cut.is_none_or(|cut| sent > cut) => {
                 // Refusals are dearer than the seconds that are still few.
-                let doubled = (episode.pause * if episode.pause < 4.0 { 4.0 } else { 2.0 }).min(300.0);
+                let doubled = (episode.pause * if episode.pause < 4.0 { 4.0 } else { 2.0 }).min(PAUSE_MAX);
+                // What is spent so far beyond the budget is not spent on asking whether the block is over.
+                let overdrawn = f64::from(self.refused) >= OVERDRAWN * self.allowed();
+                let doubled = if overdrawn { PAUSE_MAX } else { doubled };
                 // Where blocks were long before, this one will be, too.
                 let usual = if self.learned.costly > 0 {
                     0.8 * self.learned.block_secs - sent.secs_since(episode.since)
                 } else {
                     0.0
                 };
-                doubled.max(usual).min(300.0)
+                doubled.max(usual).min(PAUSE_MAX)
             }
             Some(episode) => episode.pause,
             None => {
                 let slack = if self.learned.burst > 0.0 { (0.8 * self.learned.burst).clamp(1.3, 3.0) } else { 1.5 };
                 let limit = if self.known { self.limit } else { 0.6 * self.hit_rate(sent) };
-                (slack / limit).clamp(0.25, 300.0)
+                (slack / limit).clamp(0.25, PAUSE_MAX)
             }
         }
     }
@@ -266,7 +280,9 @@ impl Arc {
                 Phase::Cruise | Phase::Recover if episode.creeping => {
                     // It crept up to here: a little less was borne for long, unless the limit has fallen.
                     let fallen = taken.good() && !self.learned.lockout && long;
-                    let limit = if fallen { estimate.max(0.6 * before) } else { 0.975 * before };
+                    let steady = now.secs_since(self.learned.moved_at) > STEADY_SECS;
+                    let back = if steady { BACK_STEADY } else { BACK };
+                    let limit = if fallen { estimate.max(0.6 * before) } else { back * before };
                     let least = if self.risen() || !self.learned.proven { 0.99 * self.step } else { limit };
                     self.settle(now, limit.min(least).min(0.99 * before), taken.accepted);
                 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::episode::ENOUGH;
 use super::{Arc, Observation, Phase, Signal};
 use crate::control::Mono;
 
@@ -132,6 +133,7 @@ impl Arc {
         }
         self.known = true;
         self.learned.valid = true;
+        self.learned.samples = ENOUGH;
         self.move_limit(now, limit);
         self.enter(now, Phase::Cruise);
     }
