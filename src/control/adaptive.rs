@@ -91,7 +91,7 @@ pub struct Wait {
     pub patience: Option<Duration>,
 }
 
-/// What every controller can do. All times come in; nothing blocks or fails, and memory is taken but once.
+/// What every controller can do. All times come in; nothing blocks or fails, and memory is taken once at most.
 pub trait RateController {
     /// A request was sent.
     fn on_send(&mut self, now: Mono, bounds: &Bounds);
