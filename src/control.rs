@@ -32,6 +32,7 @@ mod saved;
 pub mod shared;
 mod site;
 pub mod snapshot;
+mod sparse;
 mod sweep;
 mod tell;
 pub mod time;

@@ -91,7 +91,7 @@ pub struct Wait {
     pub patience: Option<Duration>,
 }
 
-/// What every controller can do. All times come in; nothing blocks, allocates or fails.
+/// What every controller can do. All times come in; nothing blocks or fails, and memory is taken once at most.
 pub trait RateController {
     /// A request was sent.
     fn on_send(&mut self, now: Mono, bounds: &Bounds);
@@ -134,9 +134,13 @@ pub trait RateController {
 /// The controllers there are.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the largest is the default; a pointer to it would be one more miss a request"
+)]
 pub enum Adaptive {
-    /// Finds the limit. Boxed: it is the largest, and a million hosts may be known.
-    Adaptive(Box<Arc>),
+    /// Finds the limit.
+    Adaptive(Arc),
     /// The mission's rules.
     Halving(Halving),
     /// Never adapts.
@@ -147,7 +151,7 @@ impl Adaptive {
     /// A fresh controller at the originals.
     pub fn new(kind: ControllerKind, original: Original) -> Self {
         match kind {
-            ControllerKind::Adaptive => Self::Adaptive(Box::new(Arc::new(original))),
+            ControllerKind::Adaptive => Self::Adaptive(Arc::new(original)),
             ControllerKind::Halving => Self::Halving(Halving::new(original)),
             ControllerKind::Static => Self::Static(Fixed::new(original)),
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::sparse::Blank;
 use super::{HostId, Mono};
 
 /// An amount as typed: `0.5`, or relative to the effective value: `x0.5`, `+25%`.
@@ -178,6 +179,10 @@ pub struct OperatorSettings {
     /// The refusal budget in place of the configured one, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<u32>,
+}
+
+impl Blank for OperatorSettings {
+    const BLANK: &'static Self = &Self { overriding: None, pause: None, budget: None };
 }
 
 /// What became of a command.

@@ -349,7 +349,7 @@ impl Controller {
             // A bucket that the server names is the endpoint's; how many of what is in flight go there is not known.
             _ if lane.0 > 0 && hint.bucket != 0 => (hot.paces.get_or_insert_default().of(lane, hint.bucket), 1),
             Some(group) => (&mut group.pace, group.in_flight),
-            None => (&mut hot.pace, hot.in_flight),
+            None => (&mut *hot.pace, hot.in_flight),
         };
         hot.exhausted = refused && hint.exhausted() && pace.trusted(now);
         if hot.exhausted {

@@ -128,7 +128,7 @@ impl Controller {
         if let Some((hot, shared)) = slot.hot.as_deref_mut().zip(shared) {
             shared.in_flight = shared.in_flight.saturating_sub(hot.in_flight);
             hot.holding.take_over(now, &shared.holding);
-            hot.pace = shared.pace;
+            hot.pace = shared.pace.into();
             if hot.sent > 0 {
                 let learned = shared.layer.adaptive.clone();
                 hot.layer.adaptive = learned.resumed(now, policy.kind, shared.layer.original, hot.layer.original);

@@ -15,6 +15,7 @@ use super::hold::{Gate, Holding};
 use super::latency::Latency;
 use super::paces::Paces;
 use super::shared::Suspicion;
+use super::sparse::Sparse;
 use super::wake_queue::Ticket;
 use super::window::{Histogram, RecentCount};
 use super::{
@@ -156,16 +157,16 @@ pub(super) struct CrawlDelay {
     pub(super) gap_until: Mono,
 }
 
-/// State of a host that was asked something.
+/// State of a host that was asked something. What most hosts never have is a pointer here: there may be millions.
 #[derive(Debug)]
 pub(super) struct Hot {
     pub(super) layer: Layer,
     pub(super) endpoints: Box<[Layer]>,
     pub(super) holding: Holding,
-    pub(super) operator: OperatorSettings,
-    pub(super) crawl_delay: Option<CrawlDelay>,
+    pub(super) operator: Sparse<OperatorSettings>,
+    pub(super) crawl_delay: Option<Box<CrawlDelay>>,
     /// What the server's headers say of its limit.
-    pub(super) pace: Pace,
+    pub(super) pace: Sparse<Pace>,
     /// The same for endpoints behind which it names buckets; few servers do.
     pub(super) paces: Option<Box<Paces>>,
     /// The answer being reported says that its window is used up.
@@ -187,7 +188,7 @@ pub(super) struct Hot {
     /// Since when it has been free to send: patience begins anew after a hold, a pause, new work.
     pub(super) free_since: Mono,
     pub(super) moved: Option<(Mono, Trend)>,
-    pub(super) concern: Option<Concern>,
+    pub(super) concern: Option<Box<Concern>>,
     /// With whom it seems to share a limit.
     pub(super) suspicion: Option<Suspicion>,
     /// URLs held back because they look like a trap.
@@ -282,7 +283,7 @@ impl Slot {
         let told = hot.pace.not_before();
         let mut not_before = not_before.max(hot.layer.adaptive.ready_at(now)).max(told);
         let mut why = if told > now { Limiting::ServerPace } else { Limiting::NoTokens };
-        if let Some(delay) = hot.crawl_delay {
+        if let Some(delay) = &hot.crawl_delay {
             if hot.in_flight > 0 {
                 return Standing::never(Limiting::RobotsDelay);
             }
@@ -389,9 +390,9 @@ impl Hot {
             layer: Layer::new(policy, policy.original, now),
             endpoints: policy.endpoints.iter().map(|one| Layer::new(policy, one.original, now)).collect(),
             holding: Holding::default(),
-            operator: OperatorSettings::default(),
+            operator: Sparse::new(),
             crawl_delay: None,
-            pace: Pace::default(),
+            pace: Sparse::new(),
             paces: None,
             exhausted: false,
             gated: false,
@@ -449,7 +450,7 @@ impl Hot {
             effective.rate = effective.rate.min(global);
         }
         effective.rate = effective.rate.min(self.pace.rate(now));
-        if let Some(delay) = self.crawl_delay {
+        if let Some(delay) = &self.crawl_delay {
             effective.rate = effective.rate.min(1.0 / delay.obeyed.as_secs_f64().max(1e-9));
             effective.capacity = effective.capacity.min(1.0);
         }
@@ -532,5 +533,17 @@ impl Hot {
         let pause = self.operator.pause.and_then(|pause| pause.until).unwrap_or(Mono::NEVER);
         let overriding = self.operator.overriding.and_then(|one| one.until).unwrap_or(Mono::NEVER);
         pause.min(overriding).min(self.pace.lapses_at())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_was_asked_is_small() {
+        // With its slot, its place in the wake queue and a row of answers: below 1 KiB.
+        assert!(size_of::<Hot>() <= 768, "{} bytes", size_of::<Hot>());
+        assert!(size_of::<Slot>() <= 80, "{} bytes", size_of::<Slot>());
     }
 }

@@ -107,7 +107,7 @@ impl Controller {
         let slot = &mut slots[host.0 as usize];
         let policy = &settings.policies[usize::from(slot.policy.0)];
         let Some(hot) = &mut slot.hot else { return Err(SkipReason::Unknown) };
-        let before = hot.operator;
+        let before = *hot.operator;
         let mut after = before;
         let what = match command {
             Command::Pause(lifetime) => {
@@ -196,7 +196,7 @@ impl Controller {
                 // What the server told again with the next answer would be obeyed at once.
                 let mut waited = Mono::ZERO;
                 if paced.is_some() {
-                    for pace in std::iter::once(&mut hot.pace).chain(shared.map(|shared| &mut shared.pace)) {
+                    for pace in std::iter::once(&mut *hot.pace).chain(shared.map(|shared| &mut shared.pace)) {
                         waited = waited.max(pace.not_before());
                         pace.distrust(now);
                     }
@@ -268,7 +268,7 @@ impl Controller {
             (true, false) => self.counts.overridden -= 1,
             _ => {}
         }
-        hot.operator = settings;
+        hot.operator = settings.into();
     }
 
     /// Ends pauses and overrides whose lifetime is over.
@@ -278,7 +278,7 @@ impl Controller {
             return;
         }
         hot.pace.lapse(now);
-        let before = hot.operator;
+        let before = *hot.operator;
         let lapsed = |until: Option<Mono>| until.is_some_and(|until| until <= now);
         let mut after = before;
         if after.overriding.is_some_and(|one| lapsed(one.until)) {
@@ -431,7 +431,7 @@ impl Controller {
             done |= again(&mut shared.holding, hold);
         }
         if let Some(waited) = paced {
-            for pace in std::iter::once(&mut hot.pace).chain(shared.map(|shared| &mut shared.pace)) {
+            for pace in std::iter::once(&mut *hot.pace).chain(shared.map(|shared| &mut shared.pace)) {
                 match direction {
                     Direction::Back => done |= pace.trust(now, waited),
                     Direction::Forth => {
@@ -454,7 +454,7 @@ impl Controller {
     /// What the operator set on a host.
     pub fn operator_of(&self, host: HostId) -> OperatorSettings {
         let hot = self.slots.get(host.0 as usize).and_then(|slot| slot.hot.as_ref());
-        hot.map(|hot| hot.operator).unwrap_or_default()
+        hot.map(|hot| *hot.operator).unwrap_or_default()
     }
 }
 

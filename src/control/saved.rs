@@ -201,7 +201,7 @@ impl Controller {
     pub fn saved(&self, host: HostId) -> Option<SavedHost> {
         let hot = self.slots.get(host.0 as usize)?.hot.as_deref()?;
         let layer = SavedLayer::of;
-        let operator = hot.operator;
+        let operator = *hot.operator;
         Some(SavedHost {
             layer: layer(&hot.layer),
             endpoints: hot.endpoints.iter().map(layer).collect(),
@@ -209,7 +209,7 @@ impl Controller {
             overriding: operator.overriding.map(Into::into),
             pause: operator.pause.map(Into::into),
             budget: operator.budget,
-            crawl_delay: hot.crawl_delay,
+            crawl_delay: hot.crawl_delay.as_deref().copied(),
             // What has not ended has no row in the journal, and is made again.
             sent: hot.sent.saturating_sub(u64::from(hot.in_flight)),
             given_up: hot.given_up,
@@ -222,7 +222,7 @@ impl Controller {
             last_outcome: hot.last_outcome,
             moved: hot.moved,
             group: self.group_of(host).map(str::to_owned),
-            pace: hot.pace,
+            pace: *hot.pace,
         })
     }
 
@@ -285,11 +285,10 @@ impl SavedHost {
             }
         }
         hot.holding = self.holding.resumed(now, longest_hold(settings));
-        hot.operator = clamped(now, operator);
-        hot.crawl_delay = self.crawl_delay.map(|delay| CrawlDelay {
-            gap_until: delay.gap_until.min(now.after(CRAWL_DELAY_MAX)),
-            obeyed: delay.obeyed.min(CRAWL_DELAY_MAX),
-            ..delay
+        hot.operator = clamped(now, operator).into();
+        hot.crawl_delay = self.crawl_delay.map(|delay| {
+            let gap_until = delay.gap_until.min(now.after(CRAWL_DELAY_MAX));
+            Box::new(CrawlDelay { gap_until, obeyed: delay.obeyed.min(CRAWL_DELAY_MAX), ..delay })
         });
         hot.sent = self.sent;
         hot.given_up = self.given_up;
@@ -301,7 +300,7 @@ impl SavedHost {
         hot.last_ok = self.last_ok;
         hot.last_outcome = self.last_outcome;
         hot.moved = self.moved;
-        hot.pace = self.pace.resumed(now, settings.backoff.retry_after_max);
+        hot.pace = self.pace.resumed(now, settings.backoff.retry_after_max).into();
         hot.retarget(now, policy, settings);
         hot.empty(now, policy);
         hot

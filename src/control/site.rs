@@ -60,7 +60,7 @@ impl Controller {
         let Some(hot) = &mut slot.hot else { return };
         hot.holding.reachable();
         hot.given_up = false;
-        let before = hot.crawl_delay;
+        let before = hot.crawl_delay.as_deref().copied();
         let delay = asked.filter(|asked| !asked.is_zero()).map(|asked| {
             let obeyed = asked.min(CRAWL_DELAY_MAX);
             let gap_until = before.map_or(now.after(obeyed), |before| before.gap_until.max(now.after(obeyed)));
@@ -69,7 +69,7 @@ impl Controller {
         if before.map(|one| one.asked) == delay.map(|one| one.asked) {
             return;
         }
-        hot.crawl_delay = delay;
+        hot.crawl_delay = delay.map(Box::new);
         hot.retarget(now, policy, &self.settings);
         let seconds =
             |delay: Option<CrawlDelay>| delay.map_or(Value::None, |one| Value::Number(one.asked.as_secs_f64()));

@@ -77,12 +77,12 @@ impl Controller {
     fn check_concern(&mut self, now: Mono, host: HostId) {
         let Some(facts) = self.facts(now, host) else { return };
         let Some(hot) = &mut self.slots[host.0 as usize].hot else { return };
-        let before = hot.concern;
+        let before = hot.concern.as_deref().copied();
         let after = concern::check(now, &facts, &Thresholds::default()).map(|after| after.continuing(before.as_ref()));
         if after == before {
             return;
         }
-        hot.concern = after;
+        hot.concern = after.map(Box::new);
         self.touch(host);
         let kind = |concern: Option<Concern>| concern.map(|concern| concern.kind);
         if kind(before) == kind(after) {

@@ -111,9 +111,11 @@ impl Controller {
                 let paced = group.paced(now, settings);
                 (&mut group.pace, paced, queued)
             }
+            // Nothing was told, and nothing is.
+            (_, Some(hot)) if hot.pace.is_blank() => return,
             (_, Some(hot)) => {
                 let paced = hot.paced(now, policy, settings);
-                (&mut hot.pace, paced, slot.lanes.queued())
+                (&mut *hot.pace, paced, slot.lanes.queued())
             }
             (_, None) => return,
         };

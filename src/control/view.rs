@@ -97,9 +97,10 @@ impl Controller {
         let group = self.group_view(now, host);
         let queued = slot.lanes.queued();
         let hot = slot.hot.as_deref();
-        let original = limited(policy.original, hot.and_then(|hot| hot.crawl_delay));
+        let delay = hot.and_then(|hot| hot.crawl_delay.as_deref().copied());
+        let original = limited(policy.original, delay);
         let mut effective = hot.map_or(original, |hot| hot.effective(now, policy, &self.settings));
-        let mut adaptive = hot.map_or(original, |hot| limited(hot.adaptive(now, &self.settings), hot.crawl_delay));
+        let mut adaptive = hot.map_or(original, |hot| limited(hot.adaptive(now, &self.settings), delay));
         // Alone in its group a host shares with nobody, but what was learned stands there.
         let shared = self.groups.get(slot.group).and_then(|group| group.hot.as_deref());
         if let Some(shared) = shared {
@@ -141,7 +142,7 @@ impl Controller {
                 .filter(|(at, _)| now.since(*at) < TREND_SHOWN)
                 .map_or(Trend::Level, |(_, trend)| trend),
             hold: hold.filter(|hold| hold.until > now),
-            crawl_delay: hot.and_then(|hot| hot.crawl_delay).map(|one| (one.asked, one.obeyed < one.asked)),
+            crawl_delay: delay.map(|one| (one.asked, one.obeyed < one.asked)),
             paced,
             in_flight: hot.map_or(0, |hot| hot.in_flight),
             connections: policy.connections,
@@ -154,7 +155,7 @@ impl Controller {
             last_ok: hot.and_then(|hot| hot.last_ok),
             latency,
             latency_p99: hot.and_then(|hot| hot.latency.percentile(0.99)),
-            concern: hot.and_then(|hot| hot.concern),
+            concern: hot.and_then(|hot| hot.concern.as_deref().copied()),
             eta: self.eta_of(now, host),
             cold: hot.is_some_and(|hot| hot.is_cold(&self.settings)),
             why: match shared {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{DISTRUST, FALSE_MAX, Hint, RESET_MAX, RESET_SLACK, WATCH};
 use crate::control::Mono;
 use crate::control::host::CRAWL_DELAY_MAX;
+use crate::control::sparse::Blank;
 
 /// An answer may come so much later than the request that a pace let out, seconds: meanwhile the pace lasts.
 const LINGER: f64 = 60.0;
@@ -58,6 +59,22 @@ pub struct Paced {
     pub until: Mono,
     /// It asked for more than we bear: see the bounds of a pace.
     pub capped: bool,
+}
+
+impl Blank for Pace {
+    const BLANK: &'static Self = &Self {
+        rate: 0.0,
+        valid_until: Mono::ZERO,
+        not_before: Mono::ZERO,
+        misses: 0,
+        missed_since: Mono::ZERO,
+        distrusted_until: Mono::ZERO,
+        left: 0.0,
+        resets: Mono::ZERO,
+        capped: false,
+        told: None,
+        limited: Mono::ZERO,
+    };
 }
 
 impl Pace {

@@ -138,7 +138,9 @@ impl Arc {
         let doing = match self.phase {
             Phase::Ceiling => Doing::Original,
             Phase::Slow => Doing::Starting,
-            Phase::Cruise | Phase::Recover if self.is_unchecked() || (self.recall.is_some() && self.basis.0 == 0.0) => {
+            Phase::Cruise | Phase::Recover
+                if self.is_unchecked() || (self.learned.recall.is_some() && self.learned.basis.0 == 0.0) =>
+            {
                 Doing::Remembering
             }
             Phase::Cruise if self.queueing.limited() => Doing::Slowed,
@@ -149,7 +151,7 @@ impl Arc {
             Phase::Track => Doing::Tracking,
         };
         let soft = self.soft(now);
-        let (answers, secs) = (f64::from(self.basis.0), f64::from(self.basis.1));
+        let (answers, secs) = (f64::from(self.learned.basis.0), f64::from(self.learned.basis.1));
         Why {
             rate: self.bounded(now),
             doing,
@@ -165,7 +167,7 @@ impl Arc {
 
     /// When `advance` would have the next probe, as things are now.
     fn next_probe(&self, now: Mono) -> Next {
-        if self.episode.is_some() {
+        if self.learned.episode.is_some() {
             return Next::Refused;
         }
         if self.phase != Phase::Cruise || !self.known {
@@ -178,10 +180,12 @@ impl Arc {
             let old = self.refused.saturating_sub(soft as u32).saturating_add(1);
             return if elapsed < OLD_SECS { Next::Aged(old.min(self.refused)) } else { Next::In(left.max(0.0)) };
         }
-        let round = (self.dropped_at != Mono::ZERO && self.costly == 0 && self.depressed(now)).then(|| {
-            let rounds = ((self.since.secs_since(self.dropped_at) - 2.0).max(0.0) / ROUND_SECS).floor() + 1.0;
-            rounds * ROUND_SECS + 2.0 - now.secs_since(self.dropped_at)
-        });
+        let round =
+            (self.learned.dropped_at != Mono::ZERO && self.learned.costly == 0 && self.depressed(now)).then(|| {
+                let rounds =
+                    ((self.since.secs_since(self.learned.dropped_at) - 2.0).max(0.0) / ROUND_SECS).floor() + 1.0;
+                rounds * ROUND_SECS + 2.0 - now.secs_since(self.learned.dropped_at)
+            });
         Next::In(round.map_or(left, |round| round.min(left)).max(0.0))
     }
 }
@@ -248,10 +252,11 @@ mod tests {
         let told = |refused: u32, valid: bool, dropped: f64| {
             let mut arc = Arc::new(Original { rate: 10.0, capacity: 10.0 });
             (arc.known, arc.limit, arc.budget, arc.refused) = (true, 2.0, 8, refused);
-            (arc.phase, arc.since, arc.moved_at, arc.valid) = (Phase::Cruise, begun, begun, valid);
+            (arc.phase, arc.since, arc.learned.moved_at, arc.learned.valid) = (Phase::Cruise, begun, begun, valid);
             if dropped > 0.0 {
-                (arc.best, arc.best_at, arc.dropped_at, arc.valid) = (9.0, begun, at(dropped), true);
-                arc.moved_at = at(1.0);
+                (arc.learned.best, arc.learned.best_at, arc.learned.dropped_at, arc.learned.valid) =
+                    (9.0, begun, at(dropped), true);
+                arc.learned.moved_at = at(1.0);
             }
             arc
         };

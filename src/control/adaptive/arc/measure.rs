@@ -16,34 +16,69 @@ const STUMBLE: f64 = 4.0;
 const SPOILED: f32 = 3.0;
 
 /// What is counted.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Measure {
-    /// When the server's bucket was last seen empty: the sending of the request it took again.
-    mark: Option<Mono>,
+    /// When the server's bucket was last seen empty: the sending of the request it took again. [`Mono::NEVER`] = not yet.
+    #[serde(with = "perhaps")]
+    mark: Mono,
     /// Sent since, less those refused.
     counted: f64,
     /// Nothing has spoiled the count.
     whole: bool,
-    /// Sent since the refusal that is being waited out, less those refused.
-    after_cut: f64,
     /// Sent in this phase.
     in_phase: u32,
     /// Answered in this phase.
     answered: u32,
     /// Tokens taken beyond the limit in the worst stretch so far: how full the server's bucket must have been.
     level: f64,
-    last: Option<Mono>,
-    /// The last request before the refusal that is being waited out.
-    stopped: Mono,
+    /// When it sent last; [`Mono::NEVER`] = it never did.
+    #[serde(with = "perhaps")]
+    last: Mono,
     /// Seconds between sends, averaged over some eight.
     spacing: f64,
     /// Tokens not used in gaps since the mark.
     unused: f32,
 }
 
+impl Default for Measure {
+    fn default() -> Self {
+        Self {
+            mark: Mono::NEVER,
+            counted: 0.0,
+            whole: false,
+            in_phase: 0,
+            answered: 0,
+            level: 0.0,
+            last: Mono::NEVER,
+            spacing: 0.0,
+            unused: 0.0,
+        }
+    }
+}
+
+/// Half the memory of an `Option`, and the same text.
+fn perhaps(at: Mono) -> Option<Mono> {
+    (at != Mono::NEVER).then_some(at)
+}
+
+mod perhaps {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::control::Mono;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    pub(super) fn serialize<S: Serializer>(at: &Mono, to: S) -> Result<S::Ok, S::Error> {
+        super::perhaps(*at).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Mono, D::Error> {
+        Ok(Option::<Mono>::deserialize(from)?.unwrap_or(Mono::NEVER))
+    }
+}
+
 impl Measure {
     pub(super) fn is_fresh(&self) -> bool {
-        self.last.is_none()
+        self.last == Mono::NEVER
     }
 
     /// The first request will meet a bucket that holds so many tokens beside what comes in.
@@ -59,7 +94,7 @@ impl Measure {
     /// Counts a request. Returns the seconds for which nothing was sent though it might have been.
     pub(super) fn on_send(&mut self, now: Mono, rate: f64, limit: f64, held: bool) -> f64 {
         let mut gap = 0.0;
-        if let Some(last) = self.last {
+        if let Some(last) = perhaps(self.last) {
             let between = now.secs_since(last);
             let planned = 1.0 / rate.max(1e-9);
             self.level = (self.level - limit * between).max(0.0);
@@ -79,28 +114,22 @@ impl Measure {
                 self.spacing = if self.spacing > 0.0 { self.spacing + (between - self.spacing) / 8.0 } else { between };
             }
         } else {
-            self.mark = Some(now);
+            self.mark = now;
         }
-        self.last = Some(now);
+        self.last = now;
         self.counted += 1.0;
         self.level += 1.0;
-        if held {
-            self.after_cut += 1.0;
-        }
         self.in_phase = self.in_phase.saturating_add(1);
         gap
     }
 
     /// A request was refused: it took no token.
-    pub(super) fn on_refused(&mut self, sent: Mono, after_cut: bool) {
-        if self.mark.is_none_or(|mark| sent >= mark) {
+    pub(super) fn on_refused(&mut self, sent: Mono) {
+        if perhaps(self.mark).is_none_or(|mark| sent >= mark) {
             // Below zero only where the first bucket was full: what it held is no part of the limit.
             self.counted = (self.counted - 1.0).max(self.counted.min(0.0));
         }
         self.level = (self.level - 1.0).max(0.0);
-        if after_cut {
-            self.after_cut = (self.after_cut - 1.0).max(0.0);
-        }
     }
 
     /// An answer in this phase.
@@ -115,18 +144,18 @@ impl Measure {
 
     /// Whether accepted ÷ elapsed says something about the limit.
     pub(super) fn usable(&self) -> bool {
-        self.whole && self.mark.is_some()
+        self.whole && self.mark != Mono::NEVER
     }
 
     /// A lower bound of the limit, since so far nothing was refused.
     pub(super) fn bound(&self, now: Mono, spare: f64) -> f64 {
-        let elapsed = self.mark.map_or(0.0, |mark| now.secs_since(mark));
+        let elapsed = perhaps(self.mark).map_or(0.0, |mark| now.secs_since(mark));
         if elapsed > 0.0 { (self.counted - spare).max(0.0) / elapsed } else { 0.0 }
     }
 
     /// Tokens that a limit of `limit` has given since the mark and that were not taken.
     pub(super) fn saved(&self, now: Mono, limit: f64) -> f64 {
-        self.mark.map_or(0.0, |mark| limit * now.secs_since(mark) - self.counted).max(0.0)
+        perhaps(self.mark).map_or(0.0, |mark| limit * now.secs_since(mark) - self.counted).max(0.0)
     }
 
     /// The rate that was really sent at, of late.
@@ -139,21 +168,20 @@ impl Measure {
         self.level
     }
 
-    /// A refusal begins to be waited out.
-    pub(super) fn begin_cut(&mut self) {
-        self.after_cut = 0.0;
-        self.stopped = self.last.unwrap_or_default();
+    /// The last request so far; the origin of time if there is none.
+    pub(super) fn last_sent(&self) -> Mono {
+        perhaps(self.last).unwrap_or_default()
     }
 
     /// The server took the request sent at `sent`: its bucket was empty just before. Returns what was accepted
-    /// since the mark before and for how many seconds, and starts counting anew.
-    pub(super) fn close(&mut self, sent: Mono) -> Taken {
-        let elapsed = self.mark.map_or(0.0, |mark| sent.secs_since(mark));
-        let open = self.mark.map_or(0.0, |mark| self.stopped.secs_since(mark));
-        let taken = Taken { accepted: self.counted - self.after_cut, elapsed, open, whole: self.whole };
-        self.mark = Some(sent);
-        self.counted = self.after_cut;
-        self.after_cut = 0.0;
+    /// since the mark before and for how many seconds, and starts counting anew. The last request before the refusal
+    /// was sent at `stopped`, and so many were `after` it, less those refused.
+    pub(super) fn close(&mut self, sent: Mono, stopped: Mono, after: f64) -> Taken {
+        let elapsed = perhaps(self.mark).map_or(0.0, |mark| sent.secs_since(mark));
+        let open = perhaps(self.mark).map_or(0.0, |mark| stopped.secs_since(mark));
+        let taken = Taken { accepted: self.counted - after, elapsed, open, whole: self.whole };
+        self.mark = sent;
+        self.counted = after;
         self.whole = true;
         self.unused = 0.0;
         self.level = 0.0;

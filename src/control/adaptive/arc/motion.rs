@@ -16,7 +16,7 @@ impl Arc {
                 if f64::from(self.refused) >= self.soft(now) && elapsed < 600.0 {
                     return;
                 }
-                if self.costly > 0 {
+                if self.learned.costly > 0 {
                     self.creep_on(now);
                 } else {
                     self.enter(now, Phase::Probe);
@@ -32,8 +32,8 @@ impl Arc {
 
     /// Whether a round time since the limit fell has passed in this cruise.
     fn round_mark(&self, now: Mono) -> bool {
-        let dropped = self.dropped_at;
-        if dropped == Mono::ZERO || self.costly > 0 || !self.depressed(now) {
+        let dropped = self.learned.dropped_at;
+        if dropped == Mono::ZERO || self.learned.costly > 0 || !self.depressed(now) {
             return false;
         }
         let marks = |at: Mono| (at.secs_since(dropped) - 2.0).max(0.0) / ROUND_SECS;
@@ -57,24 +57,24 @@ impl Arc {
 
     /// Whether the estimate has crept beyond where it was met last: the limit must have risen.
     pub(super) fn risen(&self) -> bool {
-        self.costly > 0 && self.met > 0.0 && self.limit > RISEN * f64::from(self.met)
+        self.learned.costly > 0 && self.learned.met > 0.0 && self.limit > RISEN * f64::from(self.learned.met)
     }
 
     /// A little more where refusals are costly: by tenths of a per cent first, then faster.
     fn creep_on(&mut self, now: Mono) {
-        let step = f64::from(self.creep);
+        let step = f64::from(self.learned.creep);
         let usual = (0.002 * (1.0 + step * step / 4.0)).min(0.15);
         let more = if self.risen() {
             // Nothing is known up there.
-            (self.limit / f64::from(self.met) - 1.0).clamp(0.06, 0.5).max(usual)
-        } else if self.proven {
+            (self.limit / f64::from(self.learned.met) - 1.0).clamp(0.06, 0.5).max(usual)
+        } else if self.learned.proven {
             usual
         } else {
             // Never met from just below: part of the way to where it was met.
-            (0.25 * (self.hit / self.limit).max(1.0).ln()).exp_m1().clamp(0.04, 1.0).max(usual)
+            (0.25 * (self.learned.hit / self.limit).max(1.0).ln()).exp_m1().clamp(0.04, 1.0).max(usual)
         };
-        self.creep = self.creep.saturating_add(1);
-        self.poor = 0;
+        self.learned.creep = self.learned.creep.saturating_add(1);
+        self.learned.poor = 0;
         self.step = self.limit;
         self.move_limit(now, self.limit * (1.0 + more));
         self.enter(now, Phase::Cruise);
@@ -89,12 +89,12 @@ impl Arc {
             return;
         }
         if self.measure.usable() {
-            let least = self.measure.bound(now, self.head + 1.5);
+            let least = self.measure.bound(now, self.learned.head + 1.5);
             if least > self.limit {
                 self.move_limit(now, least.min(self.step));
             }
         }
-        let factor = if self.step < 0.6 * self.hit { 1.4 } else { 1.12 };
+        let factor = if self.step < 0.6 * self.learned.hit { 1.4 } else { 1.12 };
         self.step *= factor;
         self.enter(now, Phase::Climb);
         if self.step >= self.original.rate {

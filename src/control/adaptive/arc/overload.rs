@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::episode::ENOUGH;
 use super::{Arc, Observation, Phase, Signal};
 use crate::control::Mono;
 
@@ -95,15 +96,25 @@ pub(super) struct Errors {
     last: u64,
     seen: u8,
     usual: f32,
-    /// The estimate before the surge; 0 = no surge.
-    before: f64,
-    reacted: Mono,
     clean: u8,
-    silent_at: Mono,
-    silent: u8,
     /// 5xx that no success has made good.
     #[serde(default)]
     pub(super) eased: u8,
+}
+
+/// What a surge of errors, or silence, has led to.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Surge {
+    /// The estimate before the surge; 0 = no surge.
+    before: f64,
+    reacted: Mono,
+    silent_at: Mono,
+    silent: u8,
+}
+
+impl Surge {
+    /// Neither came.
+    pub(super) const NONE: Self = Self { before: 0.0, reacted: Mono::ZERO, silent_at: Mono::ZERO, silent: 0 };
 }
 
 impl Arc {
@@ -121,7 +132,8 @@ impl Arc {
             limit = limit.max(0.98 * self.limit);
         }
         self.known = true;
-        self.valid = true;
+        self.learned.valid = true;
+        self.learned.samples = ENOUGH;
         self.move_limit(now, limit);
         self.enter(now, Phase::Cruise);
     }
@@ -142,18 +154,19 @@ impl Arc {
         if !surge {
             errors.usual += (f32::from(u8::from(failed)) - errors.usual) / 400.0;
         }
-        if surge && failed && now.secs_since(errors.reacted) >= 10.0 {
-            errors.reacted = now;
-            if errors.before <= 0.0 {
-                errors.before = now_rate;
+        if surge && failed && now.secs_since(self.learned.surge.reacted) >= 10.0 {
+            let begun = &mut self.learned.surge;
+            begun.reacted = now;
+            if begun.before <= 0.0 {
+                begun.before = now_rate;
             }
             let limit = 0.7 * self.bounded(now).min(self.limit);
             self.known = true;
             self.move_limit(now, limit);
             self.enter(now, Phase::Recover);
-        } else if errors.before > 0.0 && errors.clean >= 20 {
-            let limit = errors.before;
-            errors.before = 0.0;
+        } else if errors.clean >= 20 && self.learned.surge.before > 0.0 {
+            let limit = self.learned.surge.before;
+            self.learned.surge.before = 0.0;
             self.move_limit(now, limit);
             self.enter(now, Phase::Recover);
         }
@@ -161,15 +174,16 @@ impl Arc {
 
     /// No answer at all.
     pub(super) fn on_silent(&mut self, now: Mono, observation: &Observation) {
-        if self.cut.is_some_and(|cut| observation.sent <= cut) {
+        if self.learned.cut.is_some_and(|cut| observation.sent <= cut) {
             return;
         }
-        let recent = now.secs_since(self.errors.silent_at) < 60.0 && self.errors.silent > 0;
-        self.errors.silent = if recent { self.errors.silent + 1 } else { 1 };
-        self.errors.silent_at = now;
-        if self.errors.silent >= 2 {
-            self.errors.silent = 0;
-            self.cut = Some(now);
+        let silence = &mut self.learned.surge;
+        let recent = now.secs_since(silence.silent_at) < 60.0 && silence.silent > 0;
+        silence.silent = if recent { silence.silent + 1 } else { 1 };
+        silence.silent_at = now;
+        if silence.silent >= 2 {
+            silence.silent = 0;
+            self.learned.cut = Some(now);
             self.known = true;
             let rate = self.bounded(now);
             self.move_limit(now, (rate / 2.0).max(SILENT_FLOOR.min(rate)));

@@ -63,7 +63,7 @@ impl Default for Recall {
 
 impl Arc {
     fn recalled_state(&self) -> Recall {
-        self.recall.as_deref().copied().unwrap_or_default()
+        self.learned.recall.as_deref().copied().unwrap_or_default()
     }
 
     /// What is added to the age of the estimate.
@@ -73,7 +73,7 @@ impl Arc {
 
     /// The estimate has moved: its age begins anew.
     pub(super) fn spend_credit(&mut self) {
-        if let Some(recall) = &mut self.recall {
+        if let Some(recall) = &mut self.learned.recall {
             recall.credit = 0.0;
         }
     }
@@ -96,7 +96,7 @@ impl Arc {
     /// A measurement is the mean since the mark; as of now it is further along the way that was foretold, by this
     /// factor. The estimate begins to lean anew.
     pub(super) fn straighten(&mut self) -> f64 {
-        let Some(recall) = &mut self.recall else { return 1.0 };
+        let Some(recall) = &mut self.learned.recall else { return 1.0 };
         let lean = f64::from(std::mem::replace(&mut recall.lean, 1.0));
         recall.unchecked = false;
         2.0 * lean / (1.0 + lean)
@@ -117,24 +117,26 @@ impl Arc {
         };
         let sound = |value: f32, most: f64| if value.is_finite() { f64::from(value).clamp(0.0, most) } else { 0.0 };
         self.known = true;
-        self.valid = age <= OLD_SECS;
+        self.learned.valid = age <= OLD_SECS;
         self.limit = (share * limit).clamp(self.floor, 4.0 * self.original.rate);
-        self.samples = sound(samples, if age <= FRESH_SECS { 1e6 } else { ENOUGH }).max(4.0);
-        (self.step, self.hit, self.moved_from, self.best) = (self.limit, self.limit, self.limit, self.limit);
-        (self.moved_at, self.best_at) = (now, now);
-        self.burst = sound(burst, 1e6);
-        self.drift = if sound(steady, 1e9) >= STOOD_SECS { 0.0 } else { sound(drift, 1.0) };
+        self.learned.samples = sound(samples, if age <= FRESH_SECS { 1e6 } else { ENOUGH }).max(4.0);
+        (self.step, self.learned.hit, self.learned.moved_from, self.learned.best) =
+            (self.limit, self.limit, self.limit, self.limit);
+        (self.learned.moved_at, self.learned.best_at) = (now, now);
+        self.learned.burst = sound(burst, 1e6);
+        self.learned.drift = if sound(steady, 1e9) >= STOOD_SECS { 0.0 } else { sound(drift, 1.0) };
         if sound(block, 1e6) > 0.0 {
-            (self.costly, self.block_secs, self.lockout, self.proven) = (5, sound(block, 1e6), lockout, proven);
+            (self.learned.costly, self.learned.block_secs, self.learned.lockout, self.learned.proven) =
+                (5, sound(block, 1e6), lockout, proven);
         }
         if banned > 0 {
-            self.banned = if self.banned > 0 { self.banned.min(banned) } else { banned };
+            self.learned.banned = if self.learned.banned > 0 { self.learned.banned.min(banned) } else { banned };
         }
-        let credit = if self.valid { sound(steady, CREDIT_MAX) } else { 0.0 };
+        let credit = if self.learned.valid { sound(steady, CREDIT_MAX) } else { 0.0 };
         let (credit, share) = (credit as f32, share as f32);
-        self.recall = Some(Box::new(Recall { credit, share, unchecked: true, ..Recall::default() }));
+        self.learned.recall = Some(Box::new(Recall { credit, share, unchecked: true, ..Recall::default() }));
         // Nobody asked for a while, so its bucket is full.
-        self.measure.begin_full(if self.burst > 0.0 { self.burst } else { BURST_UNKNOWN });
+        self.measure.begin_full(if self.learned.burst > 0.0 { self.learned.burst } else { BURST_UNKNOWN });
         self.enter(now, if age <= FRESH_SECS { Phase::Cruise } else { Phase::Recover });
         if self.cruise_rate(now) >= self.original.rate {
             self.enter(now, Phase::Ceiling);
@@ -150,15 +152,19 @@ impl Arc {
         }
         let aimed = self.aims();
         let expected = advice.limit.clamp(self.floor, 4.0 * self.original.rate) as f32;
-        self.recall.get_or_insert_default().expected = expected;
-        let spent = f64::from(self.refused) >= self.soft(now) || self.banned > 0;
-        let may_ask = self.phase == Phase::Cruise && self.episode.is_none() && self.valid && self.costly == 0 && !spent;
+        self.learned.recall.get_or_insert_default().expected = expected;
+        let spent = f64::from(self.refused) >= self.soft(now) || self.learned.banned > 0;
+        let may_ask = self.phase == Phase::Cruise
+            && self.learned.episode.is_none()
+            && self.learned.valid
+            && self.learned.costly == 0
+            && !spent;
         if !aimed && self.aims() && may_ask {
             // It is likely to have risen just now: that is asked about now, not when the estimate is old enough.
             self.enter(now, Phase::Probe);
         }
         let settled = matches!(self.phase, Phase::Cruise | Phase::Probe | Phase::Recover | Phase::Ceiling);
-        if !usable(advice.factor) || !self.known || !self.valid || self.episode.is_some() || !settled {
+        if !usable(advice.factor) || !self.known || !self.learned.valid || self.learned.episode.is_some() || !settled {
             return;
         }
         if advice.factor > 1.0 && spent {
@@ -171,9 +177,9 @@ impl Arc {
         if usable(by) {
             // Not a move: its age and what it is compared with go along.
             self.limit = limit;
-            self.moved_from *= by;
-            self.best *= by;
-            self.recall.get_or_insert_default().lean = lean as f32;
+            self.learned.moved_from *= by;
+            self.learned.best *= by;
+            self.learned.recall.get_or_insert_default().lean = lean as f32;
         }
     }
 
@@ -194,31 +200,31 @@ impl Arc {
     /// Nothing was asked for `gap` seconds.
     pub(super) fn return_after(&mut self, now: Mono, gap: f64) {
         let expected = f64::from(self.recalled_state().expected);
-        if gap < AWAY_SECS || !self.known || self.banned > 0 || !usable(expected) {
+        if gap < AWAY_SECS || !self.known || self.learned.banned > 0 || !usable(expected) {
             return;
         }
         self.straighten();
-        self.samples = self.samples.min(ENOUGH);
+        self.learned.samples = self.learned.samples.min(ENOUGH);
         self.move_limit(now, expected);
     }
 
     /// What is worth remembering.
     pub(super) fn remember(&self, now: Mono) -> Option<Measured> {
         // A ban is, before anything was measured.
-        let told = self.valid || self.banned > 0;
+        let told = self.learned.valid || self.learned.banned > 0;
         if !self.known || !told || self.is_unchecked() || self.measure.is_fresh() {
             return None;
         }
         Some(Measured {
             limit: self.limit,
-            burst: self.burst as f32,
-            samples: self.samples as f32,
-            drift: self.drift as f32,
-            steady: (now.secs_since(self.moved_at) + self.credit()) as f32,
-            block: if self.costly > 0 { self.block_secs as f32 } else { 0.0 },
-            lockout: self.lockout,
-            proven: self.proven,
-            banned: self.banned,
+            burst: self.learned.burst as f32,
+            samples: self.learned.samples as f32,
+            drift: self.learned.drift as f32,
+            steady: (now.secs_since(self.learned.moved_at) + self.credit()) as f32,
+            block: if self.learned.costly > 0 { self.learned.block_secs as f32 } else { 0.0 },
+            lockout: self.learned.lockout,
+            proven: self.learned.proven,
+            banned: self.learned.banned,
         })
     }
 }

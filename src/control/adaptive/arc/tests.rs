@@ -114,6 +114,34 @@ pub(super) fn play(arc: &mut Arc, now: &mut f64, event: &(f64, f64, Signal, f64,
 }
 
 #[test]
+fn a_budget_spent_twice_over_is_not_spent_on_asking_whether_a_block_is_over() {
+    for (refused, least, most) in [(15, 0.2, 10.0), (16, 300.0, 300.0)] {
+        let mut arc = Arc::new(ORIGINAL);
+        for sent in [1.0, 3.0] {
+            arc.on_send(Mono::from_secs_f64(sent), &bounds(refused));
+            let wait = arc.pause(Mono::from_secs_f64(sent)).expect("a wait").secs;
+            if sent < 2.0 {
+                assert!(wait < 10.0, "the first probe is worth it: {wait}");
+            } else {
+                assert!((least..=most).contains(&wait), "{refused} refused: {wait}");
+            }
+            arc.on_outcome(Mono::from_secs_f64(sent + 0.1), &bounds(refused), &seen(Signal::Throttle, sent, 0.1));
+        }
+    }
+}
+
+#[test]
+fn a_host_that_banned_gets_no_more_at_once_than_it_bore_refusals() {
+    for (refused, most) in [(2, 4), (12, 6), (30, 15)] {
+        let mut arc = Arc::new(ORIGINAL);
+        arc.on_send(Mono::from_secs_f64(1.0), &bounds(refused));
+        assert_eq!(arc.in_flight_max(), u32::MAX);
+        arc.on_outcome(Mono::from_secs_f64(1.1), &bounds(refused), &seen(Signal::Refused, 1.0, 0.1));
+        assert_eq!(arc.in_flight_max(), most);
+    }
+}
+
+#[test]
 fn a_queue_that_runs_half_dry_teaches_nothing() {
     // Work comes more slowly than the limit allows, but never with a gap that would be one by itself.
     for secs in [0.2, 0.25, 0.3, 0.35, 0.5] {
@@ -163,7 +191,7 @@ proptest! {
         let (mut arc, mut now) = (Arc::new(ORIGINAL), 1.0);
         for event in &events {
             play(&mut arc, &mut now, event);
-            let Some(cut) = arc.cut else { continue };
+            let Some(cut) = arc.learned.cut else { continue };
             let before = (arc.limit, arc.phase);
             let sent = (cut.as_secs_f64() - back).max(0.0);
             arc.on_outcome(Mono::from_secs_f64(now), &bounds(3), &seen(Signal::Throttle, sent, 0.1));
@@ -176,7 +204,7 @@ proptest! {
         let (mut driven, mut server) = (Driven::new(), Server::new(rate, burst));
         for turn in 0..500 {
             let before = driven.arc.limit;
-            if turn == at && driven.arc.episode.is_none() && driven.arc.phase != Phase::Climb {
+            if turn == at && driven.arc.learned.episode.is_none() && driven.arc.phase != Phase::Climb {
                 driven.step(|_| Signal::ServerError);
                 prop_assert!(driven.arc.limit == before || driven.arc.phase == Phase::Climb);
             } else {
@@ -192,11 +220,11 @@ proptest! {
         for turn in 0..8_000 {
             // After a while the limit moves, too.
             server.rate = rate * (1.0 + 0.3 * (f64::from((turn - 4_000).max(0)) / 1_500.0).sin());
-            let probed = driven.arc.episode.as_ref().is_some_and(|episode| matches!(episode.phase, Phase::Probe | Phase::Ceiling));
+            let probed = driven.arc.learned.episode.as_ref().is_some_and(|episode| matches!(episode.phase, Phase::Probe | Phase::Ceiling));
             let probed = probed && driven.arc.known;
-            let (before, samples) = (driven.arc.limit, driven.arc.samples);
+            let (before, samples) = (driven.arc.limit, driven.arc.learned.samples);
             driven.step(|now| server.answer(now));
-            if probed && driven.arc.episode.is_none() && samples >= ENOUGH {
+            if probed && driven.arc.learned.episode.is_none() && samples >= ENOUGH {
                 failed += 1;
                 prop_assert!(driven.arc.limit >= before, "{} after {before}", driven.arc.limit);
             }

@@ -69,7 +69,7 @@ proptest! {
             prop_assert!(arc.limit.is_finite() && arc.limit > 0.0, "{}", arc.limit);
             let wait = arc.pause(at).expect("a wait").secs;
             prop_assert!((0.2..=300.0).contains(&wait), "{wait}");
-            let Some(cut) = arc.cut else { continue };
+            let Some(cut) = arc.learned.cut else { continue };
             let sent = cut.before(Duration::from_secs_f64(back));
             let answer = |signal| Observation { signal, sent, probe: false, latency: 0.1 };
             // Time may bring a step just now, after what was proposed: it brings that with any answer.
@@ -92,15 +92,15 @@ proptest! {
             server.rate = rate * (1.0 + 0.5 * (turn as f64 / 60.0).sin());
             let (before, began, limit) = (driven.arc.phase, driven.arc.since, driven.arc.limit);
             let probed = driven.arc.known
-                && driven.arc.samples >= ENOUGH
-                && driven.arc.episode.as_ref().is_some_and(|one| matches!(one.phase, Phase::Probe | Phase::Ceiling));
+                && driven.arc.learned.samples >= ENOUGH
+                && driven.arc.learned.episode.as_ref().is_some_and(|one| matches!(one.phase, Phase::Probe | Phase::Ceiling));
             let mut refused = false;
             driven.step(|now| {
                 let signal = server.answer(now);
                 refused = signal == Signal::Throttle;
                 signal
             });
-            if probed && driven.arc.episode.is_none() {
+            if probed && driven.arc.learned.episode.is_none() {
                 prop_assert!(driven.arc.limit >= limit, "8: {} after {limit}", driven.arc.limit);
             }
             if turn % every == 0 {
@@ -121,7 +121,7 @@ proptest! {
         let (mut driven, mut server) = (Driven::new(), Server::new(2.0, 5.0));
         for turn in 0..2_000_usize {
             driven.step(|now| server.answer(now));
-            if driven.arc.episode.is_some() {
+            if driven.arc.learned.episode.is_some() {
                 let (limit, wait) = (driven.arc.limit, driven.arc.pause(driven.mono()));
                 let refusals = driven.refused();
                 driven.arc.advise(driven.mono(), &bounds(refusals), &advice[turn % advice.len()]);
@@ -181,7 +181,7 @@ fn a_ban_is_remembered_before_anything_is_measured() {
         driven.step(|_| signal);
     }
     let measured = driven.arc.measured(driven.mono()).expect("a ban is news");
-    assert!(!driven.arc.valid && measured.banned > 0 && measured.limit <= ORIGINAL.rate / 2.0, "{measured:?}");
+    assert!(!driven.arc.learned.valid && measured.banned > 0 && measured.limit <= ORIGINAL.rate / 2.0, "{measured:?}");
     let mut next = Arc::new(ORIGINAL);
     let seed = Seed { measured, age: Duration::from_secs(60), of_the_hour: false };
     assert!(next.seed(driven.mono(), &bounds(0), &seed));
@@ -193,7 +193,7 @@ fn a_limit_that_is_expected_to_have_risen_is_asked_about_at_once_and_within_the_
     let (mut driven, mut server) = (Driven::new(), Server::new(2.0, 10.0));
     refused_in(&mut driven, &mut server, 7_200.0);
     while driven.arc.phase != Phase::Cruise
-        || driven.arc.episode.is_some()
+        || driven.arc.learned.episode.is_some()
         || driven.mono().secs_since(driven.arc.since) > 60.0
     {
         driven.step(|now| server.answer(now));
