@@ -351,8 +351,9 @@ impl Controller {
             Some(group) => (&mut group.pace, group.in_flight),
             None => (&mut hot.pace, hot.in_flight),
         };
-        hot.exhausted = refused && hint.exhausted() && pace.trusted(now);
-        if hot.exhausted {
+        hot.exhausted = refused && (hint.exhausted() || hint.shared) && pace.trusted(now);
+        hot.uncounted = hot.exhausted && hint.shared;
+        if hot.exhausted && !hint.shared {
             pace.missed(now);
         }
         pace.hear(now, hint, in_flight.saturating_sub(1), self.settings.backoff.retry_after_max);
@@ -397,7 +398,8 @@ impl Controller {
             hot.latency.record(answer.latency);
         }
         let signal = outcome.signal();
-        if matches!(signal, Signal::Throttle | Signal::Refused) {
+        let counts = !std::mem::take(&mut hot.uncounted);
+        if counts && matches!(signal, Signal::Throttle | Signal::Refused) {
             hot.refusals.record(now);
             group.iter_mut().for_each(|group| group.refusals.record(now));
         }

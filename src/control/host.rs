@@ -88,6 +88,11 @@ impl Lanes {
     pub(super) fn queued(&self) -> u64 {
         self.as_slice().iter().map(|queue| queue.all()).sum()
     }
+
+    /// Whether anything is queued on a lane.
+    pub(super) fn has_work(&self, lane: Lane) -> bool {
+        self.as_slice().get(usize::from(lane.0)).is_some_and(|queue| queue.all() > 0)
+    }
 }
 
 /// A host's place in the controller's slab.
@@ -170,6 +175,8 @@ pub(super) struct Hot {
     pub(super) paces: Option<Box<Paces>>,
     /// The answer being reported says that its window is used up.
     pub(super) exhausted: bool,
+    /// It is a refusal that counts against nobody's budget.
+    pub(super) uncounted: bool,
     /// robots.txt is being asked for: nothing else goes.
     pub(super) gated: bool,
     pub(super) in_flight: u32,
@@ -396,6 +403,7 @@ impl Hot {
             exhausted: false,
             gated: false,
             in_flight: 0,
+            uncounted: false,
             sent: 0,
             turn: 0,
             given_up: false,
