@@ -13,6 +13,7 @@ use super::group::Groups;
 use super::history::History;
 use super::hold::{Terms, Waits};
 use super::host::{Hot, LaneQueue, Slot, Standing, cost_of};
+use super::shared::sums::Sums;
 use super::shared::{Episodes, Origin};
 use super::wake_queue::{Ticket, Tickets, WakeQueue};
 use super::{
@@ -58,6 +59,7 @@ pub struct Controller {
     pub(super) groups: Groups,
     /// Incidents, and what connects the answer that comes next with others.
     pub(super) episodes: Episodes,
+    pub(super) sums: Sums,
     pub(super) origin: Option<(HostId, Origin)>,
     pub(super) queue: WakeQueue,
     pub(super) tickets: Tickets,
@@ -95,6 +97,7 @@ impl Controller {
             slots: Vec::new(),
             groups: Groups::default(),
             episodes: Episodes::default(),
+            sums: Sums::default(),
             origin: None,
             queue: WakeQueue::default(),
             tickets: Tickets::default(),
@@ -398,6 +401,7 @@ impl Controller {
             hot.latency.record(answer.latency);
         }
         let signal = outcome.signal();
+        hot.throttled += u64::from(signal == Signal::Throttle);
         let counts = !std::mem::take(&mut hot.uncounted);
         if counts && matches!(signal, Signal::Throttle | Signal::Refused) {
             hot.refusals.record(now);
@@ -456,8 +460,8 @@ impl Controller {
                 self.replan_members(now, id);
             }
         }
-        if fresh && outcome == Outcome::Throttled && !probe {
-            self.note_episode(now, answer.host);
+        if outcome == Outcome::Throttled {
+            self.note_refusal(now, answer.sent, answer.host, fresh && !probe);
         }
         self.save_later(answer.host);
         self.replan(now, answer.host);

@@ -181,6 +181,8 @@ pub(super) struct Hot {
     pub(super) gated: bool,
     pub(super) in_flight: u32,
     pub(super) sent: u64,
+    /// Of those that this process sent, so many were throttled.
+    pub(super) throttled: u64,
     pub(super) turn: u8,
     pub(super) given_up: bool,
     /// A reset ended the cold start for good.
@@ -401,10 +403,11 @@ impl Hot {
             pace: Pace::default(),
             paces: None,
             exhausted: false,
+            uncounted: false,
             gated: false,
             in_flight: 0,
-            uncounted: false,
             sent: 0,
+            throttled: 0,
             turn: 0,
             given_up: false,
             warm: false,
