@@ -56,7 +56,7 @@ pub use outcome::{Answer, Class, Outcome, RequestKind, Verdict};
 pub use policy::{BackoffPolicy, ControllerKind, EndpointPolicy, GroupBy, Original, Policy, Settings, Shape};
 pub use reconfigure::Placement;
 pub use saved::SavedHost;
-pub use shared::Origin;
+pub use shared::{Origin, Sign};
 pub use snapshot::{
     Code, CodeCount, EndpointView, FailureCode, GroupView, Hold, HoldReason, HostCounts, HostState, HostView, Limiting,
     Trend,

@@ -58,7 +58,8 @@ pub const CHARACTERS: [DemoCharacter; 10] = [
     host("robots.demo", Character::Robots, 80, 4.0, 4.0, 4),
     host("dark.demo", Character::Dark, 600, 6.0, 6.0, 4),
     host("redirect.demo", Character::Redirect, 250, 6.0, 6.0, 4),
-    host("blocking.demo", Character::Blocking, 400, 8.0, 8.0, 4),
+    // Two at a time: four at once in its face would be a ban at the first step.
+    host("blocking.demo", Character::Blocking, 400, 6.0, 6.0, 2),
 ];
 
 /// A host of the demo that listens.
@@ -254,6 +255,25 @@ mod tests {
             assert_eq!(to.port, demo.hosts().iter().find(|host| host.name == of.name).map(|host| host.addr.port()));
         }
         demo.stop().await;
+    }
+
+    #[test]
+    fn the_blocking_host_is_met_so_that_it_does_not_ban_at_once() {
+        use crate::control::ControllerKind;
+        use crate::sim::{Candidate, SimServer, run};
+        let of = CHARACTERS.iter().find(|of| of.character == Character::Blocking).expect("in the table");
+        let Original { rate: ceiling, capacity } = of.original;
+        assert_eq!(ceiling, capacity, "as the simulation has it");
+        let spec = of.character.spec(of.pages, AWAY);
+        let server =
+            SimServer { hours: 1.0 / 12.0, ceiling, connections: of.connections, spec, ..SimServer::named(of.name) };
+        let policy = Policy { kind: ControllerKind::Adaptive, ..Policy::default() };
+        let settings = Settings { policies: vec![policy], cold_start: false, ..Settings::default() };
+        let candidate = Candidate::Core(Box::new(settings));
+        for seed in 1..=20 {
+            let report = run(&server, &candidate, seed);
+            assert!(report.bans == 0 && report.refused > 0, "seed {seed}: {report:?}");
+        }
     }
 
     #[test]

@@ -269,6 +269,11 @@ pub enum Change {
     Concurrency(u32),
     /// The configuration file is read again.
     Reload,
+    /// These hosts share one bucket, whatever the configuration says; one alone: with those that it seems to share a limit
+    /// with.
+    Group(Vec<HostId>),
+    /// These hosts share a bucket by [`Change::Group`] no more.
+    Ungroup(Vec<HostId>),
 }
 
 /// What a watcher may ask for.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::shared::Sign;
 use super::{Hold, HoldReason, Mono, Outcome, Override, Pause};
 
 /// The kinds of concern, most urgent first.
@@ -67,11 +68,8 @@ pub enum Evidence {
         /// The refusals in a row.
         run: u32,
     },
-    /// Refusals coincided so often with those of another host; 0 = the server named one bucket for both.
-    Coincides {
-        /// How often.
-        times: u8,
-    },
+    /// It seems to share a limit with another host.
+    Shares(Sign),
     /// So many URLs are held back.
     HeldBack {
         /// URLs.
@@ -114,8 +112,9 @@ impl Concern {
             Evidence::Refusals { count, status, .. } => format!("{word} {status} ×{}", count.min(MOST_SHOWN)),
             Evidence::LongRetryAfter { asked } => format!("{word} asks {}", coarse(asked)),
             Evidence::Blocked { run } => format!("{word} block ×{}", run.min(MOST_SHOWN)),
-            Evidence::Coincides { times: 0 } => format!("{word} named"),
-            Evidence::Coincides { times } => format!("{word} ×{times}"),
+            Evidence::Shares(Sign::Named) => format!("{word} named"),
+            Evidence::Shares(Sign::Together(times)) => format!("{word} ×{times}"),
+            Evidence::Shares(Sign::OneRate { hundredths }) => format!("{word} {}", per_second(hundredths)),
             Evidence::HeldBack { urls } => format!("{word} {} held", urls.min(MOST_SHOWN)),
             Evidence::Beyond { links } => format!("{word} {} links", links.min(MOST_SHOWN)),
             Evidence::Later { eta } => format!("{word} {} left", coarse(eta)),
@@ -138,8 +137,8 @@ impl Concern {
             }
             Evidence::LongRetryAfter { .. } => "it asked for a long wait: let it wait; waking it early breaks its word",
             Evidence::Blocked { .. } => "it turned us away: pause it and ask its owner, or check user agent and access",
-            Evidence::Coincides { .. } => {
-                "it seems to share one limit with another host: let them share a bucket, by group_by in [controller]"
+            Evidence::Shares(_) => {
+                "it seems to share one limit with another host: let them share a bucket, by `:group`, or group_by in [controller]"
             }
             Evidence::HeldBack { .. } => {
                 "its links lead on without end: the log names the pattern; allow it, or exclude it"
@@ -162,6 +161,14 @@ impl Concern {
 
 /// The largest count that a reason shows.
 const MOST_SHOWN: u32 = 9_999;
+
+/// A rate in at most five columns.
+fn per_second(hundredths: u32) -> String {
+    match f64::from(hundredths) / 100.0 {
+        rate if rate < 9.95 => format!("{rate:.1}/s"),
+        rate => format!("{:.0}/s", rate.min(999.0)),
+    }
+}
 
 /// A duration in at most three columns, rounded down: `59s`, `14m`, `3h`, `12d`, `20w`.
 fn coarse(duration: Duration) -> String {
@@ -257,8 +264,8 @@ pub struct Facts {
     pub refusal_run: u32,
     /// What the last request ended in.
     pub last: Option<Outcome>,
-    /// How often its refusals coincided with those of a host that it shares no bucket with; 0 = one bucket was named.
-    pub coincides: Option<u8>,
+    /// What speaks for a limit that it shares with a host with which it shares no bucket.
+    pub sharing: Option<Sign>,
     /// URLs held back because they look like a trap.
     pub held_back: u32,
     /// Links to hosts too many of a domain that are told here.
@@ -332,7 +339,7 @@ fn angry(now: Mono, facts: &Facts, thresholds: &Thresholds) -> Option<Concern> {
 
 /// It seems to share its limit.
 fn shared_limit(now: Mono, facts: &Facts) -> Option<Concern> {
-    let evidence = Evidence::Coincides { times: facts.coincides? };
+    let evidence = Evidence::Shares(facts.sharing?);
     Some(Concern { kind: ConcernKind::SharedLimit, since: now, evidence })
 }
 
@@ -480,9 +487,9 @@ mod tests {
     #[test]
     fn a_shared_limit_is_less_than_anger_and_more_than_a_trap() {
         let now = at(10_000);
-        let shared = Facts { coincides: Some(4), held_back: 1, ..healthy(now) };
+        let shared = Facts { sharing: Some(Sign::Together(4)), held_back: 1, ..healthy(now) };
         assert_eq!(kind(now, &shared), Some(ConcernKind::SharedLimit));
-        assert_eq!(kind(now, &Facts { coincides: None, ..shared }), Some(ConcernKind::Trap));
+        assert_eq!(kind(now, &Facts { sharing: None, ..shared }), Some(ConcernKind::Trap));
         assert_eq!(kind(now, &Facts { answers: 10, refusals: 10, ..shared }), Some(ConcernKind::Angry));
     }
 
@@ -523,8 +530,10 @@ mod tests {
             (ConcernKind::Angry, evidence(u32::MAX, 0), "ANGRY ×9999"),
             (ConcernKind::Angry, Evidence::LongRetryAfter { asked: secs(7_200) }, "ANGRY asks 2h"),
             (ConcernKind::Angry, Evidence::Blocked { run: u32::MAX }, "ANGRY block ×9999"),
-            (ConcernKind::SharedLimit, Evidence::Coincides { times: u8::MAX }, "SHARED LIMIT ×255"),
-            (ConcernKind::SharedLimit, Evidence::Coincides { times: 0 }, "SHARED LIMIT named"),
+            (ConcernKind::SharedLimit, Evidence::Shares(Sign::Together(u8::MAX)), "SHARED LIMIT ×255"),
+            (ConcernKind::SharedLimit, Evidence::Shares(Sign::Named), "SHARED LIMIT named"),
+            (ConcernKind::SharedLimit, Evidence::Shares(Sign::OneRate { hundredths: 398 }), "SHARED LIMIT 4.0/s"),
+            (ConcernKind::SharedLimit, Evidence::Shares(Sign::OneRate { hundredths: u32::MAX }), "SHARED LIMIT 999/s"),
             (ConcernKind::Trap, Evidence::HeldBack { urls: u32::MAX }, "TRAP 9999 held"),
             (ConcernKind::Trap, Evidence::Beyond { links: u32::MAX }, "TRAP 9999 links"),
             (ConcernKind::Tail, Evidence::Later { eta: Duration::MAX }, "TAIL 99w left"),

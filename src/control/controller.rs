@@ -13,6 +13,7 @@ use super::group::Groups;
 use super::history::History;
 use super::hold::{Terms, Waits};
 use super::host::{Hot, LaneQueue, Slot, Standing, cost_of};
+use super::shared::sums::Sums;
 use super::shared::{Episodes, Origin};
 use super::wake_queue::{Ticket, Tickets, WakeQueue};
 use super::{
@@ -58,6 +59,7 @@ pub struct Controller {
     pub(super) groups: Groups,
     /// Incidents, and what connects the answer that comes next with others.
     pub(super) episodes: Episodes,
+    pub(super) sums: Sums,
     pub(super) origin: Option<(HostId, Origin)>,
     pub(super) queue: WakeQueue,
     pub(super) tickets: Tickets,
@@ -95,6 +97,7 @@ impl Controller {
             slots: Vec::new(),
             groups: Groups::default(),
             episodes: Episodes::default(),
+            sums: Sums::default(),
             origin: None,
             queue: WakeQueue::default(),
             tickets: Tickets::default(),
@@ -351,8 +354,9 @@ impl Controller {
             Some(group) => (&mut group.pace, group.in_flight),
             None => (&mut *hot.pace, hot.in_flight),
         };
-        hot.exhausted = refused && hint.exhausted() && pace.trusted(now);
-        if hot.exhausted {
+        hot.exhausted = refused && (hint.exhausted() || hint.shared) && pace.trusted(now);
+        hot.uncounted = hot.exhausted && hint.shared;
+        if hot.exhausted && !hint.shared {
             pace.missed(now);
         }
         pace.hear(now, hint, in_flight.saturating_sub(1), self.settings.backoff.retry_after_max);
@@ -397,7 +401,9 @@ impl Controller {
             hot.latency.record(answer.latency);
         }
         let signal = outcome.signal();
-        if matches!(signal, Signal::Throttle | Signal::Refused) {
+        hot.throttled += u64::from(signal == Signal::Throttle);
+        let counts = !std::mem::take(&mut hot.uncounted);
+        if counts && matches!(signal, Signal::Throttle | Signal::Refused) {
             hot.refusals.record(now);
             group.iter_mut().for_each(|group| group.refusals.record(now));
         }
@@ -454,8 +460,8 @@ impl Controller {
                 self.replan_members(now, id);
             }
         }
-        if fresh && outcome == Outcome::Throttled && !probe {
-            self.note_episode(now, answer.host);
+        if outcome == Outcome::Throttled {
+            self.note_refusal(now, answer.sent, answer.host, fresh && !probe);
         }
         self.save_later(answer.host);
         self.replan(now, answer.host);

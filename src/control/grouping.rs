@@ -54,6 +54,20 @@ impl Controller {
         self.replan(now, host);
     }
 
+    /// The same, and it is known of the host again after a restart, though nothing was asked of it yet.
+    pub fn join_for_good(&mut self, now: Mono, host: HostId, name: &str) {
+        self.heat(now, host);
+        self.join(now, host, name);
+        self.save_later(host);
+        self.touch(host);
+    }
+
+    /// The hosts of the group of this name.
+    pub fn members(&self, name: &str) -> Vec<HostId> {
+        let group = self.groups.names.get(name).and_then(|id| self.groups.get(*id));
+        group.map(|group| group.members.clone()).unwrap_or_default()
+    }
+
     /// A host that an earlier process knew goes on in the group that it was in.
     pub fn rejoin(&mut self, now: Mono, host: HostId, name: &str) {
         if self.slots.get(host.0 as usize).is_none_or(|slot| slot.group.some().is_some()) {

@@ -35,6 +35,8 @@ pub struct Hint {
     pub policy: Option<f64>,
     /// The vendor's id of the bucket that was asked, hashed; 0 = it names none.
     pub bucket: u64,
+    /// The limit is one of a resource that others use, too: its refusals are not counted against us.
+    pub shared: bool,
 }
 
 impl Hint {
@@ -76,6 +78,8 @@ struct Found<'a> {
     policy: Option<f64>,
     shopify: Option<(f64, f64)>,
     bucket: u64,
+    global: bool,
+    shared: bool,
     cached: bool,
 }
 
@@ -102,6 +106,11 @@ impl<'a> Found<'a> {
                 self.reset_after = most(self.reset_after, quantity(value));
             }
             "x-ratelimit-bucket" | "x-rate-limit-bucket" if !value.is_empty() => self.bucket = id_of(value),
+            "x-ratelimit-global" => self.global |= value.eq_ignore_ascii_case("true"),
+            "x-ratelimit-scope" => {
+                self.global |= value.eq_ignore_ascii_case("global");
+                self.shared |= value.eq_ignore_ascii_case("shared");
+            }
             "x-shopify-shop-api-call-limit" => {
                 if let Some((used, limit)) = value.split_once('/')
                     && let (Some(used), Some(limit)) = (quantity(used.trim()), quantity(limit.trim()))
@@ -126,7 +135,9 @@ impl<'a> Found<'a> {
             remaining,
             reset,
             policy: self.policy,
-            bucket: self.bucket,
+            // What holds for the whole service is no endpoint's bucket.
+            bucket: if self.global { 0 } else { self.bucket },
+            shared: self.shared,
         })
     }
 }
@@ -245,12 +256,13 @@ mod tests {
     }
 
     fn hint(remaining: f64, reset: f64) -> Option<Hint> {
-        Some(Hint { remaining, reset, policy: None, bucket: 0 })
+        Some(Hint { remaining, reset, policy: None, bucket: 0, shared: false })
     }
 
     #[test]
     fn each_vendor_is_read_as_it_writes() {
-        let policy = |remaining, reset, policy| Some(Hint { remaining, reset, policy: Some(policy), bucket: 0 });
+        let policy =
+            |remaining, reset, policy| Some(Hint { remaining, reset, policy: Some(policy), bucket: 0, shared: false });
         let table: &[Row] = &[
             (
                 "IETF draft",
@@ -328,6 +340,27 @@ mod tests {
                 ],
                 hint(1.0, 1.47).map(|one| Hint { bucket: id_of("abcd"), ..one }),
             ),
+            (
+                "Discord, all of it",
+                &[
+                    ("X-RateLimit-Remaining", "0"),
+                    ("X-RateLimit-Reset-After", "64.57"),
+                    ("X-RateLimit-Bucket", "abcd"),
+                    ("X-RateLimit-Global", "true"),
+                    ("X-RateLimit-Scope", "global"),
+                ],
+                hint(0.0, 64.57),
+            ),
+            (
+                "Discord, what others use, too",
+                &[
+                    ("X-RateLimit-Remaining", "2"),
+                    ("X-RateLimit-Reset-After", "9"),
+                    ("X-RateLimit-Bucket", "abcd"),
+                    ("X-RateLimit-Scope", "shared"),
+                ],
+                hint(2.0, 9.0).map(|one| Hint { bucket: id_of("abcd"), shared: true, ..one }),
+            ),
             ("Shopify", &[("X-Shopify-Shop-Api-Call-Limit", "32/40"), ("Retry-After", "2.0")], hint(8.0, 16.0)),
             (
                 "milliseconds",
@@ -352,12 +385,17 @@ mod tests {
     fn a_pace_spreads_what_is_left_and_waits_when_nothing_is() {
         let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(100.0));
         assert_eq!(pace.rate(now), f64::INFINITY);
-        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None, bucket: 0 }, 4, LONGEST);
+        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None, bucket: 0, shared: false }, 4, LONGEST);
         assert!((pace.rate(now) - 25.5 / 60.0).abs() < 1e-9);
         assert_eq!(pace.rate(now.after_secs(62.0)), f64::INFINITY, "it has run out");
-        pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0, LONGEST);
+        pace.hear(
+            now,
+            &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0, shared: false },
+            0,
+            LONGEST,
+        );
         assert_eq!(pace.rate(now), 1.0, "never above the policy");
-        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0, LONGEST);
+        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0, shared: false }, 0, LONGEST);
         assert!(pace.not_before() >= now.after_secs(30.1));
     }
 
@@ -369,7 +407,7 @@ mod tests {
             pace.missed(now);
         }
         assert!(!pace.trusted(now));
-        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None, bucket: 0 }, 0, LONGEST);
+        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None, bucket: 0, shared: false }, 0, LONGEST);
         assert_eq!(pace.rate(now), f64::INFINITY);
         assert!(pace.trusted(now.after_secs(3_601.0)));
     }

@@ -89,6 +89,11 @@ impl Lanes {
     pub(super) fn queued(&self) -> u64 {
         self.as_slice().iter().map(|queue| queue.all()).sum()
     }
+
+    /// Whether anything is queued on a lane.
+    pub(super) fn has_work(&self, lane: Lane) -> bool {
+        self.as_slice().get(usize::from(lane.0)).is_some_and(|queue| queue.all() > 0)
+    }
 }
 
 /// A host's place in the controller's slab.
@@ -171,10 +176,14 @@ pub(super) struct Hot {
     pub(super) paces: Option<Box<Paces>>,
     /// The answer being reported says that its window is used up.
     pub(super) exhausted: bool,
+    /// It is a refusal that counts against nobody's budget.
+    pub(super) uncounted: bool,
     /// robots.txt is being asked for: nothing else goes.
     pub(super) gated: bool,
     pub(super) in_flight: u32,
     pub(super) sent: u64,
+    /// Of those that this process sent, so many were throttled.
+    pub(super) throttled: u64,
     pub(super) turn: u8,
     pub(super) given_up: bool,
     /// A reset ended the cold start for good.
@@ -395,9 +404,11 @@ impl Hot {
             pace: Sparse::new(),
             paces: None,
             exhausted: false,
+            uncounted: false,
             gated: false,
             in_flight: 0,
             sent: 0,
+            throttled: 0,
             turn: 0,
             given_up: false,
             warm: false,

@@ -95,7 +95,25 @@ impl Controller {
         if changed > 0 {
             self.history.record(Act { name: name.clone(), changes });
         }
-        CommandResult { changed, first, skipped, summary: name }
+        let summary = match command {
+            Command::Auto | Command::Reset if self.is_any_paced(now, targets) => {
+                format!("{name}; what its server's headers say still limits: a wake ends that")
+            }
+            _ => name,
+        };
+        CommandResult { changed, first, skipped, summary }
+    }
+
+    /// Whether the headers of a server limit one of these, the buckets of endpoints included.
+    fn is_any_paced(&self, now: Mono, hosts: &[HostId]) -> bool {
+        hosts.iter().filter_map(|host| self.slots.get(host.0 as usize)).any(|slot| {
+            let group = self.groups.get(slot.group).and_then(|group| group.hot.as_deref());
+            slot.hot.as_deref().is_some_and(|hot| {
+                let policy = &self.settings.policies[usize::from(slot.policy.0)];
+                let own = hot.paced(now, policy, &self.settings).is_some();
+                own || hot.paces.as_deref().is_some_and(|paces| paces.limits(now))
+            }) || group.is_some_and(|group| group.paced(now, &self.settings).is_some())
+        })
     }
 
     /// One command on one host that exists.

@@ -6,6 +6,9 @@
 use super::hints::{Pace, Paced};
 use super::{Lane, Mono};
 
+/// The rates before and after, as the journal has them; `None` = no limit.
+pub(super) type Change = (Option<f64>, Option<f64>);
+
 /// Buckets of one host that are told apart, and endpoints that are known to belong to one; the oldest go first.
 const KNOWN_MAX: usize = 16;
 
@@ -58,9 +61,32 @@ impl Paces {
         bucket.pace.limiting(now, f64::INFINITY).filter(|_| self.ready_at(now, lane) > now)
     }
 
+    /// Whether any endpoint is limited by what its server told.
+    pub(super) fn limits(&self, now: Mono) -> bool {
+        self.lanes.iter().any(|(lane, _)| self.limiting(now, *lane).is_some())
+    }
+
+    /// What is to be told of each bucket now: the first of its endpoints that it limits, else the first that is known, what
+    /// limits, and the rates before and after. `has_work`: whether anything is queued for an endpoint.
+    pub(super) fn news(&mut self, now: Mono, has_work: impl Fn(Lane) -> bool) -> Vec<(Lane, Option<Paced>, Change)> {
+        let mut news = Vec::new();
+        for at in 0..self.buckets.len() {
+            let id = self.buckets[at].id;
+            let lanes = || self.lanes.iter().filter(|(_, of)| *of == id).map(|(lane, _)| *lane);
+            let limited =
+                lanes().filter(|lane| has_work(*lane)).find_map(|lane| Some((lane, self.limiting(now, lane)?)));
+            let Some(lane) = limited.map(|(lane, _)| lane).or_else(|| lanes().next()) else { continue };
+            let paced = limited.map(|(_, paced)| paced);
+            if let Some(change) = self.buckets[at].pace.news(now, paced.as_ref()) {
+                news.push((lane, paced, change));
+            }
+        }
+        news
+    }
+
     /// None of them is believed for an hour; whether any limits now.
     pub(super) fn distrust(&mut self, now: Mono) -> bool {
-        let limits = self.lanes.iter().any(|(lane, _)| self.limiting(now, *lane).is_some());
+        let limits = self.limits(now);
         self.buckets.iter_mut().for_each(|bucket| bucket.pace.distrust(now));
         limits
     }
@@ -96,7 +122,7 @@ mod tests {
     const LONGEST: std::time::Duration = std::time::Duration::from_secs(6 * 3_600);
 
     fn hint(remaining: f64, bucket: u64) -> Hint {
-        Hint { remaining, reset: 10.0, policy: None, bucket }
+        Hint { remaining, reset: 10.0, policy: None, bucket, shared: false }
     }
 
     #[test]

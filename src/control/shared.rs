@@ -14,7 +14,9 @@
 //! on one server that move in step; the advice costs them speed, and them alone.
 //!
 //! What shows: windows and lockouts, which refuse whoever asks until they are over. A plain bucket that is shared often
-//! shows nothing, since the wait of the one who is refused first relieves the others.
+//! shows nothing in this way, since the wait of the one who is refused first relieves the others: see `sums`.
+
+pub(super) mod sums;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -58,13 +60,27 @@ impl Origin {
     }
 }
 
+/// What speaks for a limit that hosts share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sign {
+    /// The server named one bucket for both.
+    Named,
+    /// Their refusals coincided so often.
+    Together(u8),
+    /// What is accepted of them adds up to one rate.
+    OneRate {
+        /// That rate, hundredths of a token per second.
+        hundredths: u32,
+    },
+}
+
 /// A host that seems to share a limit with another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Suspicion {
     /// With whom.
     pub with: HostId,
-    /// How often their refusals coincided; 0 = the server itself named one bucket.
-    pub times: u8,
+    /// What speaks for it.
+    pub sign: Sign,
     /// When it was renewed last.
     pub at: Mono,
 }
@@ -98,7 +114,7 @@ impl Episodes {
         let others = self.0.iter().rev().filter(|one| one.host != host);
         let bucket = others.clone().find(|one| one.origin.same_bucket(&origin) && apart(one.host));
         if let Some(one) = bucket {
-            return Some(Suspicion { with: one.host, times: 0, at });
+            return Some(Suspicion { with: one.host, sign: Sign::Named, at });
         }
         // Only who is refused now, too, can make this incident a coincidence.
         let now = others.take_while(|one| at.since(one.at) <= WITHIN);
@@ -108,7 +124,7 @@ impl Episodes {
         candidates.dedup();
         let judged = candidates.into_iter().filter_map(|other| Some((self.coincidences(at, host, other)?, other)));
         let (times, with) = judged.max_by_key(|(times, _)| *times)?;
-        Some(Suspicion { with, times: u8::try_from(times).unwrap_or(u8::MAX), at })
+        Some(Suspicion { with, sign: Sign::Together(u8::try_from(times).unwrap_or(u8::MAX)), at })
     }
 
     /// How many incidents of `host` coincide with one of `other`, if that is no chance.
@@ -163,7 +179,8 @@ mod tests {
         let together: Vec<(f64, u32)> =
             (0..20).flat_map(|k| [(f64::from(k) * 100.0, 0), (f64::from(k) * 100.0 + 0.4, 1)]).collect();
         let (secs, suspicion) = found([KIN; 2], &together).expect("they share");
-        assert_eq!((suspicion.with, suspicion.times >= 3), (HostId(0), true));
+        assert_eq!(suspicion.with, HostId(0));
+        assert!(matches!(suspicion.sign, Sign::Together(3..)), "{suspicion:?}");
         assert!(secs <= 700.0, "{secs}");
         assert_eq!(found([KIN; 2], &together[..5]).map(|(secs, _)| secs), None, "three in a row may be chance");
     }
@@ -181,7 +198,7 @@ mod tests {
     fn one_bucket_id_is_enough() {
         let named = [Origin { bucket: 5, ..Origin::default() }; 2];
         let (_, suspicion) = found(named, &[(0.0, 0), (500.0, 1)]).expect("named");
-        assert_eq!((suspicion.with, suspicion.times), (HostId(0), 0));
+        assert_eq!((suspicion.with, suspicion.sign), (HostId(0), Sign::Named));
     }
 
     /// Three hundred pairs of independent hosts that spend the whole budget, for six hours each: what is reported is what

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::adaptive::RateController as _;
 use super::concern::{self, Evidence, Facts, Thresholds};
 use super::eta::{self, Load, Outlook};
-use super::shared::{self, Origin, Suspicion};
+use super::shared::{self, Origin, Sign, Suspicion};
 use super::{Concern, ConcernKind, Controller, HostId, HostState, Mono, Value, What, Who};
 
 /// Why a host is given up.
@@ -119,20 +119,56 @@ impl Controller {
         }
     }
 
-    /// An incident began at a host: with whom it seems to share a limit.
-    pub(super) fn note_episode(&mut self, now: Mono, host: HostId) {
+    /// A request of a host, sent at `sent`, was refused, and an incident began if it is `fresh`: with whom the host
+    /// seems to share a limit.
+    pub(super) fn note_refusal(&mut self, now: Mono, sent: Mono, host: HostId, fresh: bool) {
         let origin = self.origin.take().filter(|(of, _)| *of == host).map(|(_, origin)| origin).unwrap_or_default();
         let group = self.slots[host.0 as usize].group;
         let slots = &self.slots;
         let apart = |other: HostId| {
             slots.get(other.0 as usize).is_some_and(|slot| slot.group.some().is_none() || slot.group != group)
         };
-        let Some(found) = self.episodes.note(now, host, origin, apart) else { return };
-        for (host, with) in [(host, found.with), (found.with, host)] {
+        let accepted = |of: HostId| {
+            let hot = slots.get(of.0 as usize).and_then(|slot| slot.hot.as_deref());
+            hot.map_or(0.0, |hot| hot.sent as f64 - hot.throttled as f64)
+        };
+        let mut found = Vec::new();
+        if fresh && let Some(one) = self.episodes.note(now, host, origin, apart) {
+            found.extend([(host, one), (one.with, Suspicion { with: host, ..one })]);
+        }
+        if let Some(one) = self.sums.note(sent, host, &origin, accepted, apart) {
+            let sign = Sign::OneRate { hundredths: (one.rate * 100.0).round() as u32 };
+            let other = one.hosts.iter().copied().find(|other| *other != host).unwrap_or(host);
+            let with = |of: HostId| if of == host { other } else { host };
+            found.extend(one.hosts.iter().map(|of| (*of, Suspicion { with: with(*of), sign, at: now })));
+        }
+        for (host, suspicion) in found {
             if let Some(hot) = self.slots.get_mut(host.0 as usize).and_then(|slot| slot.hot.as_mut()) {
-                hot.suspicion = Some(Suspicion { with, ..found });
+                hot.suspicion = Some(suspicion);
             }
         }
+    }
+
+    /// A host, and all that it seems to share a limit with, one leading to the other.
+    pub fn seem_to_share(&self, now: Mono, host: HostId) -> Vec<HostId> {
+        let pairs = self.slots.iter().zip(0..).filter_map(|(slot, number)| {
+            let suspicion = slot.hot.as_deref()?.suspicion?;
+            self.still_suspected(now, slot.group, &suspicion).then_some((HostId(number), suspicion.with))
+        });
+        let pairs: Vec<(HostId, HostId)> = pairs.collect();
+        let mut found = vec![host];
+        let mut at = 0;
+        while let Some(one) = found.get(at).copied() {
+            for (of, with) in &pairs {
+                for (here, there) in [(*of, *with), (*with, *of)] {
+                    if here == one && !found.contains(&there) {
+                        found.push(there);
+                    }
+                }
+            }
+            at += 1;
+        }
+        found
     }
 
     /// What connects the answer that is about to be reported, a refusal, with those of other hosts.
@@ -162,7 +198,7 @@ impl Controller {
             refusal_status: status.unwrap_or(0),
             refusal_run: u32::from(hot.holding.refused_run()),
             last: hot.last_outcome,
-            coincides: hot.suspicion.filter(|one| self.still_suspected(now, slot.group, one)).map(|one| one.times),
+            sharing: hot.suspicion.filter(|one| self.still_suspected(now, slot.group, one)).map(|one| one.sign),
             held_back: hot.held_back,
             beyond: self.beyond.get(&host).map_or(0, |(_, links)| *links),
             eta: self.eta_of(now, host),

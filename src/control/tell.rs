@@ -120,21 +120,32 @@ impl Controller {
             (_, None) => return,
         };
         let paced = paced.filter(|_| queued > 0);
-        let Some((before, after)) = pace.news(now, paced.as_ref()) else { return };
+        let mut news: Vec<_> = pace.news(now, paced.as_ref()).map(|change| (None, paced, change)).into_iter().collect();
+        let lanes = &slot.lanes;
+        if let Some(paces) = slot.hot.as_mut().and_then(|hot| hot.paces.as_deref_mut()) {
+            let of_endpoints = paces.news(now, |lane| lanes.has_work(lane));
+            news.extend(of_endpoints.into_iter().map(|(lane, paced, change)| (Some(lane), paced, change)));
+        }
+        if news.is_empty() {
+            return;
+        }
         let value = |rate: Option<f64>| rate.map_or(Value::None, Value::Number);
-        let why = match paced {
-            None => String::from("headers limit it no more"),
-            Some(paced) => {
-                let (left, secs) = (paced.left, paced.resets.secs_since(now));
-                let capped = match (paced.capped, paced.rate > 0.0) {
-                    (false, _) => "",
-                    (true, true) => ", capped",
-                    (true, false) => ", capped by retry_after_max",
-                };
-                format!("paced by the server's headers: {left} left for {secs:.0} s{capped}")
-            }
-        };
-        self.decide(now, Who::Server, Some(host), What::Pace, value(before), value(after), why);
+        for (lane, paced, (before, after)) in news {
+            let of = lane.map_or_else(String::new, |lane| format!(", on endpoint {}", lane.0));
+            let why = match paced {
+                None => format!("headers limit it no more{of}"),
+                Some(paced) => {
+                    let (left, secs) = (paced.left, paced.resets.secs_since(now));
+                    let capped = match (paced.capped, paced.rate > 0.0) {
+                        (false, _) => "",
+                        (true, true) => ", capped",
+                        (true, false) => ", capped by retry_after_max",
+                    };
+                    format!("paced by the server's headers: {left} left for {secs:.0} s{capped}{of}")
+                }
+            };
+            self.decide(now, Who::Server, Some(host), What::Pace, value(before), value(after), why);
+        }
         self.save_later(host);
         self.save_group_later(id);
     }

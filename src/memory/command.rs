@@ -50,14 +50,24 @@ impl Pattern {
 }
 
 fn pattern(typed: &str) -> Result<Pattern, CommandError> {
-    let key = typed.trim().trim_end_matches('.').to_lowercase();
+    let key = host_of(typed.trim()).trim_end_matches('.').to_lowercase();
     match Glob::new(&key) {
-        Ok(glob) if !key.is_empty() => Ok(Pattern(key, glob.compile_matcher())),
+        Ok(glob) if !key.is_empty() && !key.contains('/') => Ok(Pattern(key, glob.compile_matcher())),
         _ => Err(CommandError::Pattern(format!(
             "\"{}\" is no host and no glob; write a name such as a.example, or \"*.example\"",
             Clean::new(typed)
         ))),
     }
+}
+
+/// The host of a URL, with its port unless that is the scheme's own; what is no URL, as it was typed.
+fn host_of(typed: &str) -> String {
+    let url = url::Url::parse(typed).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let key = url.as_ref().and_then(|url| {
+        let name = url.host_str()?.trim_end_matches('.');
+        Some(url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}")))
+    });
+    key.unwrap_or_else(|| typed.to_owned())
 }
 
 fn list(memory: &Memory, hosts: Option<&str>, out: &mut dyn Write) -> Result<(), CommandError> {
@@ -111,4 +121,29 @@ fn forget(memory: &Memory, hosts: Option<&str>, out: &mut dyn Write) -> Result<(
     }
     let plural = if forgotten.len() == 1 { "" } else { "s" };
     Ok(writeln!(out, "{} host{plural} forgotten", forgotten.len())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_means_its_host_and_a_path_is_no_host() {
+        for (typed, host) in [
+            ("http://A.example/", "a.example"),
+            ("https://a.example:443/p?q=1#f", "a.example"),
+            ("http://a.example:8080", "a.example:8080"),
+            ("http://[::1]:81/", "[::1]:81"),
+            ("a.example:8080", "a.example:8080"),
+            ("A.example.", "a.example"),
+            ("http://*.example/", "b.example"),
+        ] {
+            let pattern = pattern(typed).unwrap_or_else(|error| panic!("{typed}: {error}"));
+            assert!(pattern.is_match(host), "{typed}");
+            assert!(!pattern.is_match("other.test"), "{typed}");
+        }
+        for typed in ["a.example/p", "ftp://a.example/", "/", "", "http://"] {
+            assert!(pattern(typed).is_err(), "{typed}");
+        }
+    }
 }

@@ -208,8 +208,25 @@ impl Memory {
             return Ok(false);
         }
         let _lock = self.lock()?;
-        fs::remove_file(&self.path).map_err(self.failed("removed"))?;
+        // What a process that was killed had begun to write knows the same hosts.
+        match fs::remove_file(self.beside("new")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.failed("removed")(error)),
+            _ => {}
+        }
+        fs::remove_file(self.real()).map_err(self.failed("removed"))?;
         Ok(true)
+    }
+
+    /// Where the file itself is, if its name is a symbolic link: what is renamed over a link would replace it. All who
+    /// use the file, by whatever name, lock the same one then.
+    fn real(&self) -> PathBuf {
+        let mut path = self.path.clone();
+        // As many as the system follows; a link that leads nowhere yet is followed, too.
+        for _ in 0..40 {
+            let Ok(to) = fs::read_link(&path) else { break };
+            path = path.parent().map_or(to.clone(), |folder| folder.join(&to));
+        }
+        path
     }
 
     fn change(&self, change: impl FnOnce(&mut Remembered)) -> Result<(), MemoryError> {
@@ -222,7 +239,8 @@ impl Memory {
 
     /// The lock: gone with the file that is returned, however this process ends.
     fn lock(&self) -> Result<File, MemoryError> {
-        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        let real = self.real();
+        if let Some(folder) = real.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             // Which hosts one crawls is nobody else's business.
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(self.failed("made a folder for"))?;
         }
@@ -249,8 +267,9 @@ impl Memory {
             file.write_all(&head)?;
             file.write_all(&body)?;
             file.sync_all()?;
-            fs::rename(&new, &self.path)?;
-            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let real = self.real();
+            fs::rename(&new, &real)?;
+            let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             sync_names(&mut SystemDisk, folder)
         };
         written().map_err(self.failed("written"))
@@ -258,7 +277,7 @@ impl Memory {
 
     /// The file's name with something more.
     fn beside(&self, more: &str) -> PathBuf {
-        let mut name = self.path.as_os_str().to_owned();
+        let mut name = self.real().into_os_string();
         name.push(".");
         name.push(more);
         name.into()
@@ -439,5 +458,36 @@ mod tests {
         memory.merge(&["a.test", "b.test", "c.example"].map(|host| learned(host, 1, 1.0))).expect("written");
         assert_eq!(memory.forget(|host| host.ends_with(".test")).expect("written"), ["a.test", "b.test"]);
         assert_eq!(memory.read().expect("whole").len(), 1);
+    }
+
+    #[test]
+    fn a_link_stays_one_and_what_it_leads_to_is_written_also_before_it_is_there() {
+        let (folder, memory) = folder();
+        let target = Memory::at(folder.path().join("elsewhere/kept"));
+        fs::create_dir(folder.path().join("deep")).expect("a folder");
+        std::os::unix::fs::symlink("../elsewhere/kept", memory.path()).expect("a link");
+        let is_link = || fs::symlink_metadata(memory.path()).expect("there").is_symlink();
+        for host in ["a.test", "b.test"] {
+            memory.merge(&[learned(host, 1, 1.0)]).expect("written");
+            assert!(is_link() && !target.path().is_symlink());
+        }
+        assert_eq!(target.read().expect("whole").len(), 2);
+        // Who uses it by its own name waits for the same lock.
+        let _lock = memory.lock().expect("locked");
+        let theirs = File::open(target.beside("lock")).expect("there");
+        assert!(flock(&theirs, FlockOperation::NonBlockingLockExclusive).is_err());
+        drop(_lock);
+        assert!(memory.remove().expect("removed") && is_link() && !target.path().exists());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_written_over_and_forgotten() {
+        let (_folder, memory) = folder();
+        memory.merge(&[learned("a.test", 1, 1.0)]).expect("written");
+        fs::write(memory.beside("new"), "half a li").expect("written");
+        memory.merge(&[learned("b.test", 1, 1.0)]).expect("written");
+        assert!(memory.read().expect("whole").len() == 2 && !memory.beside("new").exists());
+        fs::write(memory.beside("new"), "half a li").expect("written");
+        assert!(memory.remove().expect("removed") && !memory.beside("new").exists());
     }
 }

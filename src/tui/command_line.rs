@@ -15,7 +15,7 @@ use crate::text::Clean;
 use crate::watch::Change;
 
 /// Every verb with what it takes and what it does, in the order of completion.
-pub const VERBS: [(&str, &str); 22] = [
+pub const VERBS: [(&str, &str); 24] = [
     ("rate", "0.5|x0.5|+25% [HOSTS] [for 2h]"),
     ("capacity", "10 [HOSTS] [for 2h]"),
     ("pause", "[30m] [HOSTS]"),
@@ -31,6 +31,8 @@ pub const VERBS: [(&str, &str); 22] = [
     ("add", "URL|FILE"),
     ("exclude", "PATTERN: a regular expression"),
     ("allow", "PATTERN: let go what is held back as a trap"),
+    ("group", "[HOST...]: share one bucket; one alone: with whom SHARED LIMIT names"),
+    ("ungroup", "[HOST...]: buckets of their own again"),
     ("concurrency", "N: fetches in flight at most"),
     ("note", "TEXT into the journal"),
     ("reload", "the configuration file"),
@@ -51,6 +53,8 @@ pub enum Target {
     All,
     /// Every host that the filter takes.
     Filter(Filter),
+    /// The host of this name if there is one, else whoever the filter takes.
+    Host(String, Filter),
 }
 
 /// What was asked for.
@@ -60,6 +64,10 @@ pub enum Line {
     Act(Command, Target),
     /// A change of the crawl.
     Change(Change),
+    /// Hosts, named one by one or by filters, share one bucket.
+    Group(Vec<Target>),
+    /// They do so no more.
+    Ungroup(Vec<Target>),
     /// Write this screen into a file.
     Print,
     /// Frames a second.
@@ -135,6 +143,8 @@ pub fn parse(text: &str, wall: Wall) -> Result<Line, LineError> {
         "exclude" => Ok(Line::Change(Change::Exclude(rest.to_owned()))),
         "allow" => Ok(Line::Change(Change::Allow(rest.to_owned()))),
         "note" => Ok(Line::Change(Change::Note(rest.to_owned()))),
+        "group" => each_target(rest).map(Line::Group),
+        "ungroup" => each_target(rest).map(Line::Ungroup),
         "concurrency" if rest.is_empty() => Err(usage(word)),
         "concurrency" => match rest.parse() {
             Ok(wanted) => Ok(Line::Change(Change::Concurrency(wanted))),
@@ -232,6 +242,18 @@ fn target(text: &str) -> Result<Target, LineError> {
     }
 }
 
+/// Whom the words name, each for itself; a name means that host alone, and not whoever has it in its name.
+fn each_target(text: &str) -> Result<Vec<Target>, LineError> {
+    if text.is_empty() {
+        return Ok(vec![Target::Chosen]);
+    }
+    let one = |word| match target(word)? {
+        Target::Filter(filter) => Ok(Target::Host(word.to_lowercase(), filter)),
+        other => Ok(other),
+    };
+    text.split_whitespace().map(one).collect()
+}
+
 /// A command in the words of a question.
 pub fn words(command: &Command) -> String {
     let lifetime = |lifetime: Lifetime| match lifetime {
@@ -279,7 +301,7 @@ pub fn completions<'a>(text: &str, hosts: impl Iterator<Item = &'a str>) -> Vec<
         "theme" => THEMES.iter().filter(|name| name.starts_with(last)).map(|name| complete(name)).collect(),
         "mouse" => ["on", "off"].iter().filter(|word| word.starts_with(last)).map(|word| complete(word)).collect(),
         "set" => vec![String::from("set fps ")],
-        "rate" | "capacity" | "pause" | "resume" | "auto" | "reset" | "budget" | "wake" => {
+        "rate" | "capacity" | "pause" | "resume" | "auto" | "reset" | "budget" | "wake" | "group" | "ungroup" => {
             let words = [
                 "marked",
                 "all",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
 use crate::clock::Wall;
-use crate::control::{Concern, Evidence, HoldReason, HostView, Limiting, Mono, Outcome};
+use crate::control::{Concern, Evidence, HoldReason, HostView, Limiting, Mono, Outcome, Sign};
 
 use super::format::{age, asked, end_cut, rate};
 
@@ -88,9 +88,13 @@ fn concern_words(concern: &Concern, now: Mono, times: &str) -> Vec<String> {
         }
         Evidence::LongRetryAfter { asked: wait } => vec![format!("{word} asked {}", asked(wait))],
         Evidence::Blocked { run } => vec![format!("{word} block {times}{run}")],
-        Evidence::Coincides { times: 0 } => vec![String::from(word), String::from("named by the server")],
-        Evidence::Coincides { times: count } => {
-            vec![String::from(word), format!("refused with another {times}{count}")]
+        Evidence::Shares(Sign::Named) => vec![String::from(word), String::from("named by the server"), GROUP.into()],
+        Evidence::Shares(Sign::OneRate { hundredths }) => {
+            let rate = f64::from(hundredths) / 100.0;
+            vec![String::from(word), format!("adds up with another to {rate:.1}/s"), GROUP.into()]
+        }
+        Evidence::Shares(Sign::Together(count)) => {
+            vec![String::from(word), format!("refused with another {times}{count}"), GROUP.into()]
         }
         Evidence::HeldBack { urls } => vec![format!("{word} {urls} held"), String::from(":allow or :exclude")],
         Evidence::Beyond { links } => vec![format!("{word} {links} links"), String::from(":allow or :exclude")],
@@ -102,6 +106,9 @@ fn concern_words(concern: &Concern, now: Mono, times: &str) -> Vec<String> {
         }
     }
 }
+
+/// What follows the advice.
+const GROUP: &str = ":group";
 
 /// A hold's reason in a few words.
 fn hold_words(reason: HoldReason) -> Vec<String> {

@@ -60,7 +60,7 @@ fn rule_01_the_server_s_own_wait_stands_over_all_then_the_draft_then_vendors_and
     // Plenty is left, as the headers say; the wait stands all the same.
     let (mut controller, host) = world(10.0);
     let grant = controller.next(at(1.0)).expect("tokens");
-    let plenty = Hint { remaining: 4_999.0, reset: 3_600.0, policy: None, bucket: 0 };
+    let plenty = Hint { remaining: 4_999.0, reset: 3_600.0, policy: None, bucket: 0, shared: false };
     controller.hint(at(1.1), host, Lane(0), &plenty, true);
     answer(&mut controller, at(1.1), &grant, 429, Some(60));
     assert!(controller.next(at(61.0)).is_none() && controller.next(at(63.0)).is_some());
@@ -124,15 +124,21 @@ fn rule_06_chance_only_ever_adds() {
 #[test]
 fn rule_07_what_is_left_is_spread_nothing_left_is_waited_out_and_no_limit_is_lifted() {
     let (mut pace, now) = (Pace::default(), at(100.0));
-    pace.hear(now, &Hint { remaining: 30.5, reset: 60.0, policy: None, bucket: 0 }, 0, LONGEST);
+    pace.hear(now, &Hint { remaining: 30.5, reset: 60.0, policy: None, bucket: 0, shared: false }, 0, LONGEST);
     assert!((pace.rate(now) - 0.5).abs() < 1e-9);
-    pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0 }, 0, LONGEST);
+    pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0, shared: false }, 0, LONGEST);
     assert_eq!(pace.rate(now), 1.0, "never above what the policy says");
-    pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0 }, 0, LONGEST);
+    pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0, shared: false }, 0, LONGEST);
     assert!(pace.not_before() >= now.after_secs(30.1));
     let (mut controller, host) = world(2.0);
     controller.next(at(1.0)).expect("tokens");
-    controller.hint(at(1.1), host, Lane(0), &Hint { remaining: 1e6, reset: 1.0, policy: None, bucket: 0 }, false);
+    controller.hint(
+        at(1.1),
+        host,
+        Lane(0),
+        &Hint { remaining: 1e6, reset: 1.0, policy: None, bucket: 0, shared: false },
+        false,
+    );
     let view = controller.view(at(1.2), host).expect("a host");
     assert_eq!(view.effective.rate, 2.0, "a header cannot lift what the operator set");
 }
@@ -184,6 +190,93 @@ fn rule_10_a_bucket_id_merges_the_endpoints_that_name_it() {
     lanes.dedup();
     assert_eq!(lanes, [3], "the two of the empty bucket wait, the third goes on");
     assert!(controller.next(at(40.0)).is_some());
+}
+
+/// A host with so many endpoints of 5/s, all with work.
+fn with_endpoints(count: u8) -> (Controller, HostId) {
+    use crate::control::EndpointPolicy;
+    let endpoint = EndpointPolicy { original: Original { rate: 5.0, capacity: 5.0 }, cost: 1.0 };
+    let policy = Policy { original: Original { rate: 50.0, capacity: 50.0 }, connections: 50, ..Policy::default() };
+    let policies = vec![Policy { endpoints: vec![endpoint; count.into()], ..policy }];
+    let settings = Settings { policies, cold_start: false, ..Settings::default() };
+    let mut controller = Controller::new(settings, Box::new(SeededJitter::new(3)));
+    let host = controller.add_host(PolicyId(0));
+    for lane in 1..=count {
+        controller.set_queue(Mono::ZERO, host, Lane(lane), LaneQueue { ready: 1_000, ..LaneQueue::EMPTY });
+    }
+    (controller, host)
+}
+
+#[test]
+fn rule_10_without_an_id_all_endpoints_are_one_bucket_and_so_they_are_where_the_limit_is_the_whole_service_s() {
+    let empty = [("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset-After", "30")];
+    let global = [empty[0], empty[1], ("X-RateLimit-Bucket", "abcd"), ("X-RateLimit-Global", "true")];
+    for headers in [&empty[..], &global] {
+        let (mut controller, host) = with_endpoints(3);
+        controller.next(at(1.0)).expect("tokens");
+        controller.hint(at(1.1), host, Lane(1), &read(headers).expect("a hint"), false);
+        assert!(controller.next(at(2.0)).is_none() && controller.next(at(40.0)).is_some(), "{headers:?}");
+    }
+}
+
+#[test]
+fn a_pace_of_an_endpoint_is_told_as_a_host_s_is_and_names_it() {
+    let (mut controller, host) = with_endpoints(2);
+    controller.next(at(1.0)).expect("tokens");
+    let named = Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 7, shared: false };
+    controller.hint(at(1.1), host, Lane(2), &named, false);
+    for second in 2..120 {
+        controller.sweep(at(f64::from(second)), 10);
+    }
+    let told = paces(&mut controller);
+    let said: Vec<_> = told.iter().map(|one| (one.who, &one.before, &one.after, &*one.why)).collect();
+    let begins = "paced by the server's headers: 0 left for 29 s, on endpoint 2";
+    let ends = "headers limit it no more, on endpoint 2";
+    let (none, zero) = (Value::None, Value::Number(0.0));
+    assert_eq!(said, [(Who::Server, &none, &zero, begins), (Who::Server, &zero, &none, ends)]);
+}
+
+#[test]
+fn auto_and_reset_leave_a_pace_and_say_so() {
+    let paced = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0, shared: false };
+    let words = "; what its server's headers say still limits: a wake ends that";
+    let (mut controller, host) = world(20.0);
+    let reset = controller.command(at(0.5), Command::Reset, &[host], "");
+    assert_eq!(reset.summary, "reset to the original rate and capacity");
+    told(&mut controller, 1.0, &paced);
+    let spec = OverrideSpec { rate: Some(Amount::Absolute(20.0)), capacity: None, lifetime: Lifetime::Default };
+    controller.command(at(1.3), Command::Override(spec), &[host], "");
+    let auto = controller.command(at(1.4), Command::Auto, &[host], "");
+    assert_eq!(auto.summary, format!("auto: override dropped{words}"));
+    let reset = controller.command(at(1.5), Command::Reset, &[host], "");
+    assert_eq!(reset.summary, format!("reset to the original rate and capacity{words}"));
+    let view = controller.view(at(1.6), host).expect("a host");
+    assert_eq!((view.limiting, view.effective.rate), (Limiting::ServerPace, 1.0));
+    // One of an endpoint, too.
+    let (mut controller, host) = with_endpoints(2);
+    controller.next(at(1.0)).expect("tokens");
+    controller.hint(at(1.1), host, Lane(2), &Hint { remaining: 0.0, bucket: 7, ..paced }, false);
+    assert!(controller.command(at(1.5), Command::Reset, &[host], "").summary.ends_with(words));
+}
+
+#[test]
+fn a_refusal_for_what_others_use_too_is_waited_out_and_counts_for_nothing() {
+    let headers = [
+        ("X-RateLimit-Remaining", "2"),
+        ("X-RateLimit-Reset-After", "9"),
+        ("X-RateLimit-Bucket", "abcd"),
+        ("X-RateLimit-Scope", "shared"),
+    ];
+    let shared = read(&headers).expect("a hint");
+    for (hint, refused, rate) in [(shared, 0, 10.0), (Hint { shared: false, ..shared }, 1, 5.0)] {
+        let (mut controller, host) = world(10.0);
+        let grant = controller.next(at(1.0)).expect("tokens");
+        controller.hint(at(1.1), host, Lane(0), &hint, true);
+        assert_eq!(answer(&mut controller, at(1.1), &grant, 429, Some(9)), Outcome::Throttled);
+        assert!(controller.next(at(10.0)).is_none() && controller.next(at(12.0)).is_some());
+        let view = controller.view(at(12.0), host).expect("a host");
+        assert_eq!((view.angry_recent, controller.learned(at(12.0), host).expect("a host").rate), (refused, rate));
+    }
 }
 
 /// One request at `now`, answered 200 a tenth of a second later with `hint`; then all that may go at once goes.
@@ -238,7 +331,7 @@ fn a_pace_is_bounded_in_time_as_a_pause_is_and_told_as_capped() {
 #[test]
 fn a_pace_is_named_and_told_when_it_begins_to_limit_and_when_it_ends() {
     let (mut controller, host) = world(20.0);
-    let hint = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0 };
+    let hint = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0, shared: false };
     let view = told(&mut controller, 1.0, &hint);
     assert_eq!((view.limiting, view.effective.rate), (Limiting::ServerPace, 1.0));
     let spec = OverrideSpec { rate: Some(Amount::Absolute(20.0)), capacity: None, lifetime: Lifetime::Default };
@@ -275,7 +368,7 @@ fn a_pace_that_changes_much_is_told_anew_and_no_other_change() {
     let (mut pace, now) = (Pace::default(), at(100.0));
     let mut news = |secs: f64, remaining: f64| {
         let now = now.after_secs(secs);
-        pace.hear(now, &Hint { remaining, reset: 100.0, policy: None, bucket: 0 }, 0, LONGEST);
+        pace.hear(now, &Hint { remaining, reset: 100.0, policy: None, bucket: 0, shared: false }, 0, LONGEST);
         let paced = pace.limiting(now, pace.rate(now));
         pace.news(now, paced.as_ref())
     };
@@ -288,7 +381,7 @@ fn a_pace_that_changes_much_is_told_anew_and_no_other_change() {
 #[test]
 fn a_wake_asks_first_and_then_headers_count_for_nothing_for_an_hour_until_undone() {
     let (mut controller, host) = world(20.0);
-    let hint = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0 };
+    let hint = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0, shared: false };
     told(&mut controller, 1.0, &hint);
     let asked = controller.command(at(2.0), Command::Wake(WakeEven::Own), &[host], "");
     assert_eq!((asked.changed, &*asked.skipped), (0, &[(host, SkipReason::ServerAsked)][..]));

@@ -52,6 +52,8 @@ impl Engine {
             Change::Allow(pattern) => self.allow(ticket, pattern).map(|()| None),
             Change::Concurrency(wanted) => self.set_concurrency(wanted).map(Some),
             Change::Reload => self.ask_for_reload(ticket).map(|()| None),
+            Change::Group(hosts) => self.group_by_hand(hosts).map(Some),
+            Change::Ungroup(hosts) => self.ungroup_by_hand(hosts).map(Some),
         }
     }
 

@@ -5,8 +5,11 @@
 //! name that has no address, or none in time, goes on alone; its requests will say why. The address looked up is the
 //! first that the resolver names; if a connection leads elsewhere, the host moves to the group of that address, at
 //! most every [`MOVES_EVERY`].
+//!
+//! The operator may group hosts that no such rule finds. What was grouped by hand stays so, whatever the rule is and
+//! becomes, until it is parted by hand.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -17,7 +20,7 @@ use url::Url;
 
 use super::Engine;
 use super::persist::{GROUP, url_of_host};
-use crate::control::{GroupBy, HostId, Mono, SavedGroup};
+use crate::control::{GroupBy, HostId, Mono, SavedGroup, Value, What, Who};
 use crate::crawl::scope::domain_of;
 use crate::store::load::Loaded;
 use crate::text::Clean;
@@ -26,6 +29,11 @@ use crate::text::Clean;
 const LOOKUPS_MAX: usize = 32;
 /// A host whose connections lead to several addresses changes its group at most so often.
 const MOVES_EVERY: Duration = Duration::from_secs(600);
+
+/// What the names of groups begin with that were made by hand: no domain and no address does.
+const BY_HAND: char = '=';
+/// Hosts that one command groups or parts at most.
+const BY_HAND_MAX: usize = 1_000;
 
 /// Hosts whose addresses are looked up.
 #[derive(Debug, Default)]
@@ -55,6 +63,9 @@ impl Engine {
     /// A host was made known by `url`.
     pub(super) fn group_new(&mut self, host: HostId, url: &Url) {
         let now = self.now;
+        if self.is_by_hand(host) {
+            return;
+        }
         match self.groups_by() {
             GroupBy::Host => {}
             GroupBy::Domain => self.controller.join(now, host, domain_of(url)),
@@ -68,7 +79,8 @@ impl Engine {
 
     /// Whether nothing may go to a host before its address is known.
     pub(super) fn is_to_be_placed(&mut self, host: HostId) -> bool {
-        self.groups_by() == GroupBy::Ip && self.hosts.get_mut(host).is_some_and(|host| !host.placed)
+        let open = self.groups_by() == GroupBy::Ip && !self.is_by_hand(host);
+        open && self.hosts.get_mut(host).is_some_and(|host| !host.placed)
     }
 
     /// Looks a host's address up; it waits meanwhile.
@@ -96,7 +108,7 @@ impl Engine {
     /// A host's address was looked up.
     pub(super) fn take_placed(&mut self, (host, address): (HostId, Option<IpAddr>)) {
         let now = self.now;
-        match address.filter(|_| self.groups_by() == GroupBy::Ip) {
+        match address.filter(|_| self.groups_by() == GroupBy::Ip && !self.is_by_hand(host)) {
             Some(ip) => self.join_address(now, host, ip),
             None => self.set_placed(host),
         }
@@ -117,7 +129,7 @@ impl Engine {
 
     /// A response came from `ip`.
     pub(super) fn follow_address(&mut self, now: Mono, host: HostId, ip: IpAddr) {
-        if self.groups_by() != GroupBy::Ip {
+        if self.groups_by() != GroupBy::Ip || self.is_by_hand(host) {
             return;
         }
         let group = self.controller.group_of(host);
@@ -132,7 +144,9 @@ impl Engine {
 
     /// Hosts share buckets by another rule from now on: holds and what was learned go along, no bucket gains a token.
     pub(super) fn regroup(&mut self, now: Mono) {
+        let by_hand: Vec<_> = self.hosts.ids().filter_map(|host| Some((host, self.group_by_hand_of(host)?))).collect();
         self.controller.dissolve_groups(now);
+        by_hand.iter().for_each(|(host, group)| self.controller.join(now, *host, group));
         for host in self.hosts.ids() {
             if let Some(known) = self.hosts.get_mut(host) {
                 (known.placed, known.moved) = (false, Mono::ZERO);
@@ -171,6 +185,9 @@ impl Engine {
     /// A host that an earlier process knew, and the group that it was in then.
     pub(super) fn rejoin(&mut self, now: Mono, host: HostId, group: Option<&str>) {
         let Some(name) = group else { return };
+        if name.starts_with(BY_HAND) {
+            return self.controller.rejoin(now, host, name);
+        }
         match self.groups_by() {
             GroupBy::Host => {}
             GroupBy::Domain => {
@@ -189,9 +206,84 @@ impl Engine {
     }
 }
 
+/// Groups that the operator makes and parts.
+impl Engine {
+    /// The name of the group that a host was put into by hand.
+    fn group_by_hand_of(&self, host: HostId) -> Option<String> {
+        self.controller.group_of(host).filter(|name| name.starts_with(BY_HAND)).map(str::to_owned)
+    }
+
+    fn is_by_hand(&self, host: HostId) -> bool {
+        self.controller.group_of(host).is_some_and(|name| name.starts_with(BY_HAND))
+    }
+
+    /// These hosts share one bucket from now on. One alone stands for those that it seems to share a limit with.
+    pub(super) fn group_by_hand(&mut self, mut hosts: Vec<HostId>) -> Result<String, String> {
+        let now = self.now;
+        if let [host] = hosts.as_slice() {
+            hosts = self.controller.seem_to_share(now, *host);
+        }
+        let mut seen = HashSet::new();
+        hosts.retain(|host| seen.insert(*host));
+        if hosts.len() < 2 {
+            return Err(String::from(
+                "not grouped: name two hosts or more; one alone has to be of the concern SHARED LIMIT",
+            ));
+        }
+        if hosts.len() > BY_HAND_MAX {
+            return Err(format!("not grouped: these are {} hosts, {BY_HAND_MAX} are taken at once", hosts.len()));
+        }
+        let known = hosts.iter().find_map(|host| self.group_by_hand_of(*host));
+        let name = known.unwrap_or_else(|| format!("{BY_HAND}{}", self.hosts.name(hosts[0])));
+        let moved: Vec<HostId> =
+            hosts.iter().copied().filter(|host| self.controller.group_of(*host) != Some(&name)).collect();
+        if moved.is_empty() {
+            return Err(String::from("not grouped: they share one bucket already"));
+        }
+        for host in &moved {
+            let before = self.controller.group_of(*host).map_or(Value::None, |group| Value::Text(group.to_owned()));
+            let why = format!("one bucket for {} hosts that you named", hosts.len());
+            self.event(Who::Operator, Some(*host), What::Group, before, Value::Text(name.clone()), &why, None);
+            self.controller.join_for_good(now, *host, &name);
+            self.set_placed(*host);
+        }
+        Ok(format!("{} hosts share one bucket: group {name}; `:ungroup` parts them", hosts.len()))
+    }
+
+    /// These hosts are grouped as the configuration says from now on. Who would be left alone goes, too.
+    pub(super) fn ungroup_by_hand(&mut self, mut hosts: Vec<HostId>) -> Result<String, String> {
+        let now = self.now;
+        hosts.retain(|host| self.is_by_hand(*host));
+        let names: HashSet<String> = hosts.iter().filter_map(|host| self.group_by_hand_of(*host)).collect();
+        for name in names {
+            let mut left = self.controller.members(&name);
+            left.retain(|member| !hosts.contains(member));
+            hosts.extend(left.first().filter(|_| left.len() == 1));
+        }
+        if hosts.is_empty() {
+            return Err(String::from("not parted: none of these was grouped by `:group`"));
+        }
+        for host in &hosts {
+            let before = self.controller.group_of(*host).map_or(Value::None, |group| Value::Text(group.to_owned()));
+            self.controller.leave(now, *host);
+            if let Some(known) = self.hosts.get_mut(*host) {
+                (known.placed, known.moved) = (false, Mono::ZERO);
+            }
+            if let Some(url) = url_of_host(self.hosts.name(*host).as_str()) {
+                self.group_new(*host, &url);
+            }
+            let after = self.controller.group_of(*host).map_or(Value::None, |group| Value::Text(group.to_owned()));
+            self.event(Who::Operator, Some(*host), What::Group, before, after, "parted by you", None);
+        }
+        let count = hosts.len();
+        Ok(format!("{count} host{} parted, with what was learned together", if count == 1 { "" } else { "s" }))
+    }
+}
+
 /// Whether a group of this name may be one under this rule.
 fn is_named_by(name: &str, by: GroupBy) -> bool {
     match by {
+        _ if name.starts_with(BY_HAND) => true,
         GroupBy::Host => false,
         GroupBy::Domain => true,
         GroupBy::Ip => name.parse::<IpAddr>().is_ok(),

@@ -9,7 +9,7 @@ use crate::tui::command_line::{self, Line, Target};
 use crate::tui::key::{Key, KeyCode};
 use crate::tui::keymap::Place;
 use crate::tui::model::{Model, Overlay, Wish};
-use crate::watch::Request;
+use crate::watch::{Change, Request};
 
 /// Lines that are kept for ↑.
 const HISTORY_MAX: usize = 100;
@@ -114,6 +114,8 @@ fn run(model: &mut Model, line: Line, now: Mono) -> Vec<Request> {
             let ticket = model.ticket(Command::Undo);
             return vec![Request::Change { ticket, change }];
         }
+        Line::Group(targets) => return share(model, &targets, now, Change::Group),
+        Line::Ungroup(targets) => return share(model, &targets, now, Change::Ungroup),
         Line::Print => model.wishes.push(Wish::Print),
         Line::Fps(fps) => model.wishes.push(Wish::Fps(fps)),
         Line::Theme(name) => model.wishes.push(Wish::Theme(name)),
@@ -132,7 +134,7 @@ fn act(model: &mut Model, command: Command, target: &Target, now: Mono) -> Vec<R
             }
             Target::Chosen => "no host is selected",
             Target::Marked => "no host is marked",
-            Target::All | Target::Filter(_) => "no host is meant by that: nothing was changed",
+            Target::All | Target::Filter(_) | Target::Host(..) => "no host is meant by that: nothing was changed",
         };
         model.complain(words, now);
         return Vec::new();
@@ -141,6 +143,17 @@ fn act(model: &mut Model, command: Command, target: &Target, now: Mono) -> Vec<R
         Command::Wake(_) => wake_targets(model, targets, chosen_by, now),
         _ => on_targets(model, command, &command_line::words(&command), targets, chosen_by, now),
     }
+}
+
+/// Hosts share one bucket from now on, or do so no more.
+fn share(model: &mut Model, named: &[Target], now: Mono, change: impl FnOnce(Vec<HostId>) -> Change) -> Vec<Request> {
+    let hosts: Vec<HostId> = named.iter().flat_map(|target| targets(model, target, now).0).collect();
+    if hosts.is_empty() {
+        model.complain("no host is meant by that: nothing was changed", now);
+        return Vec::new();
+    }
+    let ticket = model.ticket(Command::Undo);
+    vec![Request::Change { ticket, change: change(hosts) }]
 }
 
 /// The hosts meant, and how they were chosen.
@@ -156,7 +169,10 @@ fn targets(model: &Model, target: &Target, now: Mono) -> (Vec<HostId>, Clean) {
         Target::Marked if model.marks.is_empty() => (Vec::new(), Clean::default()),
         Target::Marked => model.targets(),
         Target::All => (all.map(|row| row.view.id).collect(), Clean::new("all")),
-        Target::Filter(filter) => {
+        Target::Host(name, _) if all.clone().any(|row| row.name.as_str() == name) => {
+            (all.filter(|row| row.name.as_str() == name).map(|row| row.view.id).collect(), Clean::new(name))
+        }
+        Target::Filter(filter) | Target::Host(_, filter) => {
             // As last heard, also while the view stands still.
             let latest = all.filter_map(|row| model.latest(row.view.id));
             let ids: Vec<_> = latest.filter(|row| filter.takes(row, engine_now)).map(|row| row.view.id).collect();
@@ -181,6 +197,9 @@ pub fn preview(model: &Model, prompt: &Prompt, now: Mono) -> String {
             command_line::usage_of(verb).map_or_else(|| String::from("tab completes, up recalls"), str::to_owned)
         }
         Ok(Line::Act(_, target)) => plural(targets(model, &target, now).0.len()),
+        Ok(Line::Group(named) | Line::Ungroup(named)) => {
+            plural(named.iter().map(|target| targets(model, target, now).0.len()).sum())
+        }
         Ok(_) => String::from("enter"),
     }
 }

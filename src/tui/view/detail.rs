@@ -51,6 +51,11 @@ impl Plan {
         };
         Self { rules, advice, chart, endpoints, codes, scatter, whole: false }
     }
+
+    /// Lines of a sentence that gets so many if not all.
+    fn lines(&self, most: usize) -> usize {
+        if self.whole { usize::MAX } else { most }
+    }
 }
 
 /// Writes line after line.
@@ -67,12 +72,14 @@ impl Pen<'_, '_> {
         self.y = self.y.saturating_add(1);
     }
 
-    /// A sentence, cut to a line, or whole if the plan says so.
-    fn sentence(&mut self, text: &str, plan: &Plan, meaning: Meaning) {
-        if !plan.whole {
-            return self.line(text, meaning);
+    /// A sentence in at most so many lines; what is more is cut.
+    fn sentence(&mut self, text: &str, most: usize, meaning: Meaning) {
+        let mut lines = wrap(text, usize::from(self.brush.width().saturating_sub(3)));
+        let rest = lines.split_off(most.min(lines.len()));
+        if let (Some(last), false) = (lines.last_mut(), rest.is_empty()) {
+            *last = format!("{last} {}", rest.join(" "));
         }
-        for line in wrap(text, usize::from(self.brush.width().saturating_sub(3))) {
+        for line in lines {
             self.line(&line, meaning);
         }
     }

@@ -1,7 +1,10 @@
 //! The table with its title.
 
+use std::time::Duration;
+
 use super::Scene;
-use crate::tui::format::{count, end_cut, rate};
+use crate::control::HoldReason;
+use crate::tui::format::{age, count, end_cut, rate};
 use crate::tui::model::Model;
 use crate::tui::paint::Brush;
 use crate::tui::theme::Meaning;
@@ -49,13 +52,27 @@ fn legend(scene: &Scene<'_>, brush: &mut Brush<'_>, top: u16) {
     }
 }
 
-/// A line about a simulated host, and what the controller has found of its hidden limit, if it met one.
+/// Below this a rate is told as one request in so much time.
+const SLOW: f64 = 0.1;
+
+/// A line about a simulated host, and what is known of its hidden limit, if it met one. A host that turned us away is
+/// asked rarely, which is nothing that was found.
 pub(super) fn told(model: &Model, line: &str, dot: &str) -> String {
     let name = line.split_whitespace().next().unwrap_or_default();
-    let row = model.rows.iter().flatten().find(|row| row.name.as_str() == name);
-    match row.map(|row| &row.view).filter(|view| !view.cold && view.adaptive.rate < view.original.rate) {
-        Some(view) => format!("{line} {dot} found {}/s", rate(view.adaptive.rate)),
-        None => line.to_owned(),
+    let Some(view) = model.rows.iter().flatten().find(|row| row.name.as_str() == name).map(|row| &row.view) else {
+        return line.to_owned();
+    };
+    if view.hold.is_some_and(|hold| hold.reason == HoldReason::Refused) {
+        return format!("{line} {dot} turned us away: one request at a time asks");
+    }
+    match view.adaptive.rate {
+        now if view.cold || now >= view.original.rate => line.to_owned(),
+        now if now < SLOW => {
+            let apart = Duration::try_from_secs_f64((1.0 / now).round()).unwrap_or(Duration::MAX);
+            format!("{line} {dot} asked once in {} for now", age(apart))
+        }
+        now if view.why.is_some_and(|why| why.answers <= 0.0) => format!("{line} {dot} at {}/s, a guess", rate(now)),
+        now => format!("{line} {dot} found {}/s", rate(now)),
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawldeck::config::Config;
-use crawldeck::control::{GroupBy, HoldReason, What};
-use crawldeck::watch::{Reading, Request};
+use crawldeck::control::{GroupBy, HoldReason, Value, What, Who};
+use crawldeck::journal::reader::Word;
+use crawldeck::watch::{Change, Reading, Request};
 
 use crate::support::answers::{by_turn, status, text, with_header};
 use crate::support::engine::Crawl;
@@ -156,4 +157,70 @@ async fn names_that_are_told_one_bucket_id_are_reported_as_a_concern() {
     assert!(line.contains("group_by") && line.contains(".example)"), "{line}");
     let ended = running.end().await;
     ended.assert_all_done(20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_the_operator_groups_share_a_bucket_over_a_restart_until_they_are_parted() {
+    let server = served();
+    let names = ["a.one.example", "b.two.example", "c.three.example"];
+    let crawl = || {
+        let mut crawl = Crawl::new();
+        crawl.rate(10.0, 1.0);
+        for name in names {
+            crawl.host(name, &server);
+            crawl.pages(name, 400);
+        }
+        crawl
+    };
+    let mut running = crawl().start();
+    let mut ids = Vec::new();
+    for name in names {
+        ids.push(running.host_is(name, |view| view.last_ok.is_some()).await.id);
+    }
+    let refused = running.change(Change::Group(vec![ids[0]])).await;
+    assert!(refused.changed == 0 && refused.text.as_str().starts_with("not grouped: name two"), "{refused:?}");
+    let done = running.change(Change::Group(vec![ids[0], ids[1], ids[0]])).await;
+    assert!(done.text.as_str().contains("2 hosts share one bucket: group =a.one.example"), "{done:?}");
+    let again = running.change(Change::Group(vec![ids[0], ids[1]])).await;
+    assert_eq!(again.text.as_str(), "not grouped: they share one bucket already");
+    // What was granted a moment before is still on its way.
+    let from = server.arrivals().len();
+    let arrivals = server.wait_for("some more", |all| all.len() >= from + 60).await;
+    let of_two: Vec<_> = arrivals[from + 20..].iter().filter(|one| !one.host.starts_with("c.")).cloned().collect();
+    assert_envelope(&of_two, 10.0, 1.0, server.jitter() + Duration::from_millis(200));
+    running.ask(Request::Stop).await;
+    let (first, folder) = running.end_keeping().await;
+    let by_operator = |ended: &crate::support::engine::Ended| {
+        let events = ended.events_of(What::Group).into_iter().filter(|one| one.who == Word::Known(Who::Operator));
+        events.map(|one| (one.before.clone(), one.after.clone())).collect::<Vec<_>>()
+    };
+    let group = Value::Text(String::from("=a.one.example"));
+    assert_eq!(by_operator(&first), vec![(Value::None, group.clone()); 2]);
+    // It outlives the process, and every other rule.
+    let mut again = crawl();
+    again.resume_in(folder);
+    again.config.settings.group_by = GroupBy::Ip;
+    let mut read = again.config.clone();
+    let mut running = again.start();
+    let two = |view: &crawldeck::control::HostView| view.group.is_some_and(|group| group.members == 2);
+    running.host_is(names[0], two).await;
+    read.settings.group_by = GroupBy::Domain;
+    let loaded = Arc::new(Ok::<Config, _>(read));
+    running.ask(Request::Reread(Reading { ticket: None, file: "c.toml".into(), loaded })).await;
+    running.logged("controller.group_by").await;
+    running.host_is(names[1], two).await;
+    // Who would be left alone is parted, too.
+    let done = running.change(Change::Ungroup(vec![ids[1], ids[2]])).await;
+    assert!(done.text.as_str().starts_with("2 hosts parted"), "{done:?}");
+    running.host_is(names[0], |view| view.group.is_none()).await;
+    let nobody = running.change(Change::Ungroup(vec![ids[0]])).await;
+    assert_eq!((nobody.changed, nobody.text.as_str()), (0, "not parted: none of these was grouped by `:group`"));
+    running.ask(Request::Stop).await;
+    let second = running.end().await;
+    let mut parted = by_operator(&second);
+    parted.retain(|(before, _)| *before == group);
+    let domains = ["one.example", "two.example"].map(|name| Value::Text(name.into()));
+    let mut after: Vec<_> = parted.into_iter().map(|(_, after)| format!("{after:?}")).collect();
+    after.sort();
+    assert_eq!(after, domains.map(|name| format!("{name:?}")));
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crawldeck::control::{ConcernKind, ControllerKind, HostId, Mono, Origin, What};
-use crawldeck::sim::{Latency, Limit, ServerModel, ServerSpec, SimRequest, Site};
+use crawldeck::control::{ConcernKind, ControllerKind, HostId, Mono, Origin, Outcome, Settings, What};
+use crawldeck::sim::{Latency, Limit, Random, ServerModel, ServerSpec, SimRequest, SimServer, Site};
 
 use super::world::{World, settings, status};
+use crate::support::virtual_host::Response;
 
 const KIN: Origin = Origin { domain: 7, peer: 9, bucket: 0 };
 
@@ -74,6 +75,69 @@ fn independent_hosts_of_one_domain_are_not_reported() {
             .run(6.0 * 3_600.0, |now, host| status(own[host.0 as usize].respond(now, &SimRequest::get("/p/0")).status));
         assert_eq!(told(&world), [], "{kind:?}");
     }
+}
+
+/// A cold start of so many hosts of one kin, each at most 10/s.
+fn cold(hosts: u32, seed: u64) -> World {
+    let mut settings = Settings { cold_start: true, ..settings(10.0, 10.0) };
+    settings.policies[0].kind = ControllerKind::Adaptive;
+    let mut world = World::seeded(seed, settings, hosts, 10_000_000);
+    world.origins = vec![KIN; hosts as usize];
+    world
+}
+
+/// What a server answers, over a wire of 20 ms and some each way.
+fn over_the_wire(model: &mut ServerModel, random: &mut Random, now: Mono) -> Response {
+    let decided = model.decide(now);
+    let wire = Duration::from_secs_f64(0.04 + (0.02 * random.normal()).abs());
+    Response { latency: decided.latency + wire, ..status(decided.status) }
+}
+
+#[test]
+fn a_bucket_that_hosts_share_is_reported_in_the_first_half_hour_of_a_cold_start_and_often_much_sooner() {
+    let (mut runs, mut early, mut late) = (0, 0, 0);
+    for (hosts, rate, burst) in [(2, 2.0, 20.0), (2, 3.0, 10.0), (2, 4.0, 20.0), (3, 4.0, 10.0), (4, 4.0, 20.0)] {
+        for seed in 1..=4 {
+            let mut world = cold(hosts, seed);
+            let mut random = Random::new(seed);
+            let mut server = SimServer::named("shared");
+            server.spec.limit = Limit::Bucket { rate, burst };
+            let mut server = server.model(seed);
+            let mut reported = |world: &mut World, secs| {
+                world.run(secs, |now, _| over_the_wire(&mut server, &mut random, now));
+                !told(world).is_empty()
+            };
+            runs += 1;
+            early += u32::from(reported(&mut world, 600.0));
+            late += u32::from(reported(&mut world, 1_200.0));
+        }
+    }
+    // As coincidences alone tell it, none is found in 10 minutes.
+    assert!(early * 5 >= runs && late * 10 >= runs * 7, "{early} of {runs} in 10 minutes, {late} in 30");
+}
+
+/// Random servers, four at a time, as if they were kin: 6 pairs for 2 hours each. The measure is in the module's docs.
+#[test]
+fn random_servers_are_hardly_ever_reported_though_they_were_kin() {
+    let slow = SimServer::random(200, 4_711).into_iter().filter(|server| match server.spec.limit {
+        Limit::Bucket { rate, .. } => rate < 3.0,
+        Limit::Window { count, per, .. } => f64::from(count) / per.as_secs_f64() < 3.0,
+        Limit::None => false,
+    });
+    let slow: Vec<SimServer> = slow.take(60).collect();
+    let (mut pairs, mut reported, mut refused) = (0, 0, 0);
+    for (seed, four) in slow.chunks_exact(4).enumerate() {
+        let seed = seed as u64;
+        let mut world = cold(4, seed);
+        let mut random = Random::new(seed);
+        let mut models: Vec<ServerModel> = four.iter().map(|server| server.model(random.next_u64())).collect();
+        world.run(7_200.0, |now, host| over_the_wire(&mut models[host.0 as usize], &mut random, now));
+        pairs += 6;
+        reported += told(&world).len();
+        refused += world.outcomes.iter().filter(|(_, _, outcome)| *outcome == Outcome::Throttled).count();
+    }
+    assert!(refused > 1_000, "they are refused: {refused}");
+    assert!(reported <= 2, "{reported} hosts in {} hours", pairs * 2);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use crawldeck::control::backoff::NoJitter;
+use crawldeck::control::backoff::{Jitter, NoJitter, SeededJitter};
 use crawldeck::control::host::LaneQueue;
 use crawldeck::control::{
     Answer, Controller, Decision, Grant, HostId, HostView, Lane, Mono, Origin, Original, Outcome, Policy, PolicyId,
@@ -49,7 +49,16 @@ pub(crate) fn status(status: u16) -> Response {
 impl World {
     /// So many hosts of policy 0, each with so many URLs.
     pub(crate) fn new(settings: Settings, hosts: u32, urls: u32) -> Self {
-        let mut controller = Controller::new(settings, Box::new(NoJitter));
+        Self::with(Box::new(NoJitter), settings, hosts, urls)
+    }
+
+    /// The same, with what is left to chance drawn from `seed`.
+    pub(crate) fn seeded(seed: u64, settings: Settings, hosts: u32, urls: u32) -> Self {
+        Self::with(Box::new(SeededJitter::new(seed)), settings, hosts, urls)
+    }
+
+    fn with(jitter: Box<dyn Jitter + Send>, settings: Settings, hosts: u32, urls: u32) -> Self {
+        let mut controller = Controller::new(settings, jitter);
         for _ in 0..hosts {
             controller.add_host(PolicyId(0));
         }

@@ -124,6 +124,28 @@ fn the_crawl_and_the_screen_can_be_changed() {
 }
 
 #[test]
+fn hosts_are_grouped_by_name_by_filter_and_under_the_cursor() {
+    let mut model = model();
+    let id = |model: &Model, name: &str| {
+        model.rows.iter().flatten().find(|row| row.name.as_str() == name).expect(name).view.id
+    };
+    let (api, forum) = (id(&model, "api.gazet.test"), id(&model, "forum.oldca.test"));
+    // A name that has another in it.
+    let longer = model.rows.iter_mut().flatten().find(|row| row.name.as_str() == "wiki.br.test").expect("a host");
+    longer.name = Clean::new("my-api.gazet.test");
+    let mut hosts = |line: &str| match enter(&mut model, line).as_slice() {
+        [Request::Change { change: Change::Group(hosts), .. }] => hosts.clone(),
+        [Request::Change { change: Change::Ungroup(hosts), .. }] => hosts.clone(),
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(hosts("group API.gazet.test forum.oldca.test"), [api, forum]);
+    assert_eq!(hosts("ungroup forum.oldca.test api.gaz*"), [forum, api]);
+    assert_eq!(hosts("group"), [forum], "under the cursor: the engine knows with whom");
+    assert_eq!(enter(&mut model, "group nobody.test"), []);
+    assert!(model.note.as_ref().is_some_and(|note| note.trouble), "it is said");
+}
+
+#[test]
 fn going_on_is_asked_about_from_the_command_line_too() {
     let mut model = model();
     assert_eq!(only(enter(&mut model, "halt")), (Command::Halt, 0));

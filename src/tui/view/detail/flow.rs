@@ -9,7 +9,10 @@ use crate::tui::theme::Meaning;
 use crate::tui::widget::{bars, dots};
 use crate::watch::{Focus, HostRow};
 
-/// Original, adaptive, override, effective, the site's delay; the chart; the controller's own words.
+/// Lines for the controller's own words, which say how the number came about: all of them, at 80 columns.
+const WHY_LINES: usize = 3;
+
+/// Original, adaptive, override, effective, the site's delay; the controller's own words; the chart.
 pub(super) fn rates(scene: &Scene<'_>, pen: &mut Pen<'_, '_>, plan: &Plan, row: &HostRow, now: Mono) {
     let glyphs = pen.brush.theme().glyphs;
     let view = &row.view;
@@ -43,11 +46,12 @@ pub(super) fn rates(scene: &Scene<'_>, pen: &mut Pen<'_, '_>, plan: &Plan, row: 
         return;
     }
     pen.line(&stack, Meaning::Text);
+    // How the number came about is what the page is opened for: it stands above what may give way.
+    if plan.advice {
+        pen.sentence(&sentences::controller(view, now), plan.lines(WHY_LINES), Meaning::Dim);
+    }
     if plan.chart > 0 {
         chart(scene, pen, plan, view, now);
-    }
-    if plan.codes > 3 {
-        pen.sentence(&sentences::controller(view, now), plan, Meaning::Dim);
     }
 }
 
@@ -129,7 +133,7 @@ pub(super) fn group(pen: &mut Pen<'_, '_>, plan: &Plan, row: &HostRow, now: Mono
     let facts = facts.join(&format!(" {} ", glyphs.dot));
     if plan.rules {
         pen.rule(plan, &title, &level);
-        pen.sentence(&facts, plan, Meaning::Text);
+        pen.sentence(&facts, plan.lines(1), Meaning::Text);
     } else {
         pen.line(&format!("group {name} {} {level} {} {facts}", glyphs.dot, glyphs.dot), Meaning::Text);
     }
@@ -170,7 +174,7 @@ pub(super) fn robots(pen: &mut Pen<'_, '_>, plan: &Plan, row: &HostRow, focus: O
         pen.line(&told, Meaning::Text);
     }
     for one in known.flatten().unwrap_or_default() {
-        pen.sentence(&format!("{}: {}", one.authority, sentences::robots(one, now)), plan, Meaning::Text);
+        pen.sentence(&format!("{}: {}", one.authority, sentences::robots(one, now)), plan.lines(1), Meaning::Text);
     }
 }
 

@@ -50,6 +50,56 @@ fn the_detail_is_as_agreed() {
 }
 
 #[test]
+fn how_the_number_came_about_is_seen_whole_without_scrolling() {
+    use crate::control::adaptive::{Doing, Next, Why};
+    let why = Why {
+        rate: 0.25,
+        doing: Doing::Cruising,
+        answers: 405.0,
+        secs: 202.5,
+        next: Next::Aged(3),
+        refused: 8,
+        budget: 8,
+        stops_at: 6,
+        erring: false,
+    };
+    for size in [(80, 24), (100, 40), (160, 50)] {
+        let mut model = closely("api.gazet.test", size);
+        let at = model.at;
+        let row = model.row_at(at).expect("there").clone();
+        let index =
+            model.rows.iter().position(|one| one.as_ref().is_some_and(|one| one.name == row.name)).expect("a row");
+        let view = crate::control::HostView { why: Some(why), cold: false, ..row.view.clone() };
+        let told = view.why_at(model.shown_now(Mono::ZERO)).expect("it can say").to_string();
+        model.rows[index] = Some(crate::watch::HostRow { view, ..row });
+        let words: Vec<String> = text(&model, size).split_whitespace().map(str::to_owned).collect();
+        assert!(told.len() > 100 && words.join(" ").contains(&told), "{size:?}: {told}\n{}", text(&model, size));
+    }
+}
+
+#[test]
+fn a_simulated_host_s_line_says_what_is_known_and_no_more() {
+    use crate::control::{Hold, HoldReason};
+    let mut model = closely("api.gazet.test", (160, 50));
+    let at = model.at;
+    let row = model.row_at(at).expect("there").clone();
+    let index = model.rows.iter().position(|one| one.as_ref().is_some_and(|one| one.name == row.name)).expect("a row");
+    let mut told = |rate: f64, reason: Option<HoldReason>| {
+        let mut row = row.clone();
+        (row.view.why, row.view.cold) = (None, false);
+        (row.view.original.rate, row.view.adaptive.rate) = (8.0, rate);
+        row.view.hold = reason.map(|reason| Hold { until: sample::NOW.after_secs(60.0), since: sample::NOW, reason });
+        model.rows[index] = Some(row);
+        super::super::hosts::told(&model, "api.gazet.test  bans", "-")
+    };
+    assert_eq!(told(8.0, None), "api.gazet.test  bans");
+    assert_eq!(told(2.9, None), "api.gazet.test  bans - found 2.90/s");
+    assert_eq!(told(1.0 / 300.0, None), "api.gazet.test  bans - asked once in 5m for now");
+    let banned = told(1.0 / 300.0, Some(HoldReason::Refused));
+    assert_eq!(banned, "api.gazet.test  bans - turned us away: one request at a time asks");
+}
+
+#[test]
 fn a_host_that_shares_a_bucket_says_with_whom_and_what_that_does() {
     use crate::control::{GroupView, Hold, HoldReason, Original};
     let mut snapshot = sample::snapshot();
