@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use crate::text::Clean;
 use crate::watch::{Phase, Snapshot, Totals};
 
 /// Between two status lines, if nothing calls for one earlier.
@@ -66,7 +67,7 @@ pub fn status_line(totals: &Totals, up: Duration) -> String {
         parts.push(format!("tail {}", short(tail)));
     }
     let mut line = format!("{} {}: {}", clock(up), word(totals), parts.join(", "));
-    if let Some(reason) = totals.stopped_because.as_ref().or(totals.resting_because.as_ref()) {
+    for reason in totals.stopped_because.iter().chain(&totals.resting_because).take(1).chain(totals.banners()) {
         line.push_str(" - ");
         line.push_str(reason.as_str());
     }
@@ -78,7 +79,7 @@ pub fn status_line(totals: &Totals, up: Duration) -> String {
 struct Teller {
     /// `up` of the last line.
     told: Option<Duration>,
-    /// What stopped the crawl then, if anything.
+    /// What stopped the crawl then, or was wrong with it, if anything.
     stopped: Option<String>,
 }
 
@@ -88,7 +89,8 @@ impl Teller {
         let totals = &snapshot.totals;
         let reason = totals.stopped_because.as_ref().map_or("", |reason| reason.as_str());
         let resting = totals.resting_because.as_ref().map_or("", |reason| reason.as_str());
-        let stopped = Some(format!("{} {reason}{resting}", word(totals)));
+        let banners: Vec<&str> = totals.banners().map(Clean::as_str).collect();
+        let stopped = Some(format!("{} {reason}{resting}{}", word(totals), banners.join("\n")));
         let due = self.told.is_none_or(|told| snapshot.up.saturating_sub(told) >= EVERY);
         if !due && stopped == self.stopped {
             return None;
@@ -240,6 +242,27 @@ mod tests {
             line.starts_with("00:00:00 RESTING: ") && line.ends_with(" - our own machine refused: no free port"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn case_91_an_alarm_stands_behind_the_figures_beside_what_stops_the_crawl() {
+        let alarms = vec![Clean::new("state/hosts-0001.log cannot be written anew")];
+        let alarmed = Totals { alarms, config_trouble: Some("c.toml:3:8: no number".into()), ..totals() };
+        let line = status_line(&alarmed, Duration::ZERO);
+        assert!(line.starts_with("00:00:00 running: "), "{line}");
+        assert!(line.ends_with(" - c.toml:3:8: no number - state/hosts-0001.log cannot be written anew"), "{line}");
+        let stopped = Totals { stopped_because: Some("disk full".into()), ..alarmed.clone() };
+        let line = status_line(&stopped, Duration::ZERO);
+        assert!(line.contains(" - disk full - ") && line.ends_with("cannot be written anew"), "{line}");
+        let told = lines(vec![
+            snapshot(0, totals()),
+            snapshot(1, alarmed.clone()),
+            snapshot(2, alarmed),
+            snapshot(3, totals()),
+            snapshot(4, totals()),
+        ]);
+        let times: Vec<&str> = told.iter().map(|line| &line[..8]).collect();
+        assert_eq!(times, ["00:00:00", "00:00:01", "00:00:03", "00:00:04"], "at once, when it comes and when it goes");
     }
 
     #[test]

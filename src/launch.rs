@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::fs::DirBuilderExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use crate::cli::{CheckArgs, DemoArgs, MemoryAct, ReviewArgs, RunArgs, SimulateArgs};
@@ -18,7 +19,7 @@ use crate::review::{self, ReviewMode};
 use crate::session::{self, SessionOptions};
 use crate::simulate::{self, Paper};
 use crate::store::load::STATE_FOLDER;
-use crate::text::Clean;
+use crate::text::{Clean, of_panic};
 use crate::tui;
 use crate::tui::keymap::{Keymap, KeymapError};
 use crate::tui::review::ReviewOptions;
@@ -280,7 +281,10 @@ fn in_runtime(session: impl Future<Output = Result<u8, session::SessionError>>) 
         Ok(runtime) => runtime,
         Err(error) => return complain(format!("the runtime cannot be started: {error}"), FAILED),
     };
-    let end = runtime.block_on(session);
+    // What a panic interrupts lets go of what it has as it goes down: terminal, journal, lock.
+    let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(session))).unwrap_or_else(|panic| {
+        Err(session::SessionError::Failed(format!("it panicked: {}", of_panic(panic.as_ref()))))
+    });
     // A look-up that hangs must not hold the exit up.
     runtime.shutdown_background();
     end.unwrap_or_else(|error| complain(&error, error.exit()))

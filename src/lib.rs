@@ -18,6 +18,7 @@
 //! * [`memory`] — what hosts bore, kept across runs: a small file, a model where one is wanted, its command.
 //! * [`review`] — the text side of `crawldeck review`.
 //! * [`state`] — the commands that look at what a run holds, or put something back.
+//! * [`fault`] — panics that tests of the whole program ask for.
 //! * [`logging`] — diagnostics into `crawldeck.log`, never onto the terminal.
 //! * [`sim`] — servers as pure models, and crawls against them in virtual time; [`simulate`] — its text side.
 //! * [`demo`] — the models of [`sim`] behind real sockets on loopback.
@@ -37,6 +38,7 @@ pub mod config;
 pub mod control;
 pub mod crawl;
 pub mod demo;
+pub mod fault;
 pub mod headless;
 pub mod journal;
 pub mod launch;

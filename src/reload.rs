@@ -7,6 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -20,7 +21,8 @@ use crate::clock::Clock;
 use crate::config::{Config, ConfigErrors};
 use crate::control::Mono;
 use crate::crawl::engine::AskReload;
-use crate::text::Clean;
+use crate::fault;
+use crate::text::{Clean, of_panic};
 use crate::watch::{Reading, Request};
 
 /// A file counts as written when nothing happened to it for so long.
@@ -73,14 +75,23 @@ pub fn spawn(
     let (inbox, messages) = sync_channel(INBOX_MAX);
     let hints = inbox.clone();
     std::thread::Builder::new().name("config".to_owned()).spawn(move || {
+        let told = requests.clone();
+        let name = short_name(&file.path);
         let mut thread = Thread { file, requests, clock, hints, last: None };
-        let watch = thread.watch_or_say();
-        // What happened between the start and the watch is seen now.
-        if watch.is_some() {
-            thread.look(&running);
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let watch = thread.watch_or_say();
+            // What happened between the start and the watch is seen now.
+            if watch.is_some() {
+                thread.look(&running);
+            }
+            drop(running);
+            thread.run(&messages, watch);
+        }));
+        // What was read last stays in force; nobody is to wait for more.
+        if let Err(panic) = ran {
+            let why = format!("{name} is not read again: its reader panicked: {}", of_panic(panic.as_ref()));
+            let _ = told.blocking_send(Request::Unwatched(Clean::new(why)));
         }
-        drop(running);
-        thread.run(&messages, watch);
     })?;
     let asked = inbox.clone();
     Ok((Reloader { inbox }, Box::new(move |ticket| asked.try_send(Message::Read(ticket)).is_ok())))
@@ -112,6 +123,7 @@ struct Place {
 impl Thread {
     /// Until the run is over.
     fn run(&mut self, messages: &Receiver<Message>, mut watch: Option<Watch>) {
+        fault::pass("config");
         // When the first and the last hint came that nothing was done about.
         let mut hinted: Option<(Mono, Mono)> = None;
         loop {

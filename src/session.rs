@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit};
 use rustix::termios::isatty;
 use tokio::sync::mpsc;
+use tokio::task::JoinError;
 
 use crate::archive::{Archive, ArchiveOptions, Keep, Room};
 use crate::clock::{Clock, SystemClock};
@@ -34,9 +35,9 @@ use crate::reload::{self, ConfigFile};
 use crate::signals::{self, SignalTargets, Stopped};
 use crate::store::load::Loaded;
 use crate::store::{Barrier, Store, StoreOptions};
-use crate::text::Clean;
+use crate::text::{Clean, of_panic};
 use crate::tui::{self, TuiHandle, TuiOptions};
-use crate::watch::{REQUESTS_MAX, Request, Snapshot};
+use crate::watch::{Phase, REQUESTS_MAX, Request, Snapshot, Totals};
 
 /// Descriptors kept for the journal, the log, the terminal and the runtime.
 const RESERVED_DESCRIPTORS: u64 = 32;
@@ -205,12 +206,11 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     if let Some(keeper) = keeper {
         engine = engine.remembering(keeper);
     }
-    let end = match tokio::spawn(engine.run()).await {
+    // A panic of it is the end of the crawl, and not of what is left to do: the screen goes, and it is said.
+    let end = match tokio::spawn(engine.run()).await.map_err(JoinError::try_into_panic) {
         Ok(end) => end,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => return Err(failed(error)),
-        },
+        Err(Ok(panic)) => broken(&of_panic(panic.as_ref())),
+        Err(Err(error)) => return Err(failed(error)),
     };
 
     if ui.is_some() {
@@ -236,6 +236,12 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     Ok(code)
 }
 
+/// The end of an engine that panicked. What it had handed over was written as it went down.
+fn broken(panic: &Clean) -> RunEnd {
+    let why = format!("the engine panicked: {panic}; what was written is whole: run it again on the same folder");
+    RunEnd { totals: Totals { phase: Phase::Stopped, ..Totals::default() }, trouble: Some(Clean::new(why)) }
+}
+
 /// What hosts bore in earlier runs, if that is wanted. Read, and models trained, where that may block.
 async fn open_memory(config: &Config, seed: u64, now: Mono) -> Result<Option<Keeper>, SessionError> {
     let (prior, file) = (config.settings.prior, config.memory.clone());
@@ -243,7 +249,9 @@ async fn open_memory(config: &Config, seed: u64, now: Mono) -> Result<Option<Kee
         return Ok(None);
     }
     let open = move || Keeper::open(prior, file.map(Memory::at).or_else(Memory::of_user), seed, now);
-    tokio::task::spawn_blocking(open).await.map(Some).map_err(failed)
+    let opened = tokio::task::spawn_blocking(open).await;
+    // What cannot be remembered is no reason not to crawl.
+    Ok(Some(opened.unwrap_or_else(|error| Keeper::without(prior, seed, now, &Clean::new(error.to_string())))))
 }
 
 /// Lets the process open as many files and sockets as the system allows it to; how many of them may be sockets.

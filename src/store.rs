@@ -188,6 +188,9 @@ pub struct StoreHealth {
     pub blocked: Option<Clean>,
     /// Why there is too little room, if there is.
     pub room: Option<Clean>,
+    /// Why the file of states was not written anew when most of it was outdated; `None` = it was, or need not be. The
+    /// old file is in use.
+    pub overgrown: Option<Clean>,
 }
 
 /// Bytes that may wait for the disk before the engine stops granting and reading.
@@ -411,6 +414,11 @@ impl Store {
     /// Whether the writer has ended: nothing will be written any more.
     pub fn is_over(&self) -> bool {
         self.health.has_changed().is_err()
+    }
+
+    /// Why no URL will be read back any more, if so: the thread that does it panicked.
+    pub fn reads_no_more(&self) -> Option<Clean> {
+        self.reading.died()
     }
 
     /// Whether everything that was said is on the medium.

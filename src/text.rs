@@ -9,6 +9,7 @@
 
 pub mod redact;
 
+use std::any::Any;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -53,6 +54,12 @@ impl Clean {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The message of a panic that was caught.
+pub fn of_panic(panic: &(dyn Any + Send)) -> Clean {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Clean::new(text.unwrap_or("no message"))
 }
 
 /// Appends `c`, escaped where it is unsafe.

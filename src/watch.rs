@@ -189,6 +189,8 @@ pub struct Totals {
     pub resting_because: Option<Clean>,
     /// What is wrong with the configuration file, since it was read last; the old one is in force.
     pub config_trouble: Option<Clean>,
+    /// What is wrong with our own files though the crawl goes on; a few at most.
+    pub alarms: Vec<Clean>,
     /// Time until 95 % of the URLs are done; only when the queue shrinks.
     pub eta_bulk: Option<Duration>,
     /// Time until the slowest host is done, and that host.
@@ -197,6 +199,13 @@ pub struct Totals {
     pub journal_bytes: u64,
     /// Input lines that could not be used.
     pub bad_lines: u64,
+}
+
+impl Totals {
+    /// What stands on every screen until it is mended, though it stops nothing.
+    pub fn banners(&self) -> impl Iterator<Item = &Clean> {
+        self.config_trouble.iter().chain(&self.alarms)
+    }
 }
 
 /// What a watcher gets, at most `fps` times a second.

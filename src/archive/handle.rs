@@ -16,7 +16,7 @@ use super::capture::Capture;
 use super::spool::Room;
 use super::writer;
 use crate::clock::Clock;
-use crate::journal::disk::{Disk, SystemDisk};
+use crate::journal::disk::{Disk, disk_for};
 use crate::journal::handover::Handover;
 use crate::text::Clean;
 
@@ -222,7 +222,7 @@ impl Archive {
         clock: Arc<dyn Clock>,
         options: ArchiveOptions,
     ) -> Result<Self, ArchiveError> {
-        Self::open_with(run_folder, room, clock, Box::new(SystemDisk), options)
+        Self::open_with(run_folder, room, clock, disk_for("archive"), options)
     }
 
     /// The same on `disk`. What is there is gone on with: a torn record at the end is cut off, what was not finished

@@ -246,9 +246,10 @@ impl Writing for Writer {
         }
     }
 
-    fn over(&mut self) {
-        if self.shared.waiting.load(Ordering::Acquire) > 0 && self.health.borrow().blocked.is_none() {
-            self.publish(Some(Clean::new("the archive's writer has ended")));
+    fn over(&mut self, why: &Clean, panicked: bool) {
+        let left = self.shared.waiting.load(Ordering::Acquire) > 0 && self.health.borrow().blocked.is_none();
+        if panicked || left {
+            self.publish(Some(why.clone()));
         }
     }
 }

@@ -44,6 +44,7 @@ use crate::clock::{Clock, Wall};
 use crate::config::{CONCURRENCY_RANGE, Config};
 use crate::control::backoff::SeededJitter;
 use crate::control::{Controller, Mono, Value};
+use crate::fault;
 use crate::journal::Journal;
 use crate::journal::timeline::bins::Bins;
 use crate::memory::Keeper;
@@ -204,6 +205,8 @@ pub struct Engine {
     rests_because: Option<Clean>,
     stopped_because: Option<Clean>,
     troubles: trouble::Troubles,
+    /// A thread that the crawl cannot do without is gone, and why.
+    broken: Option<Clean>,
     started: (Mono, Wall),
     /// The time of this turn.
     now: Mono,
@@ -278,6 +281,7 @@ impl Engine {
             rests_because: None,
             stopped_because: None,
             troubles: trouble::Troubles::new(),
+            broken: None,
             started: (now, clock.wall()),
             now,
             wall_origin: origin_of(now, clock.wall()),
@@ -308,6 +312,7 @@ impl Engine {
         let alarm = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(alarm);
         loop {
+            fault::pass("engine");
             let now = self.tick();
             self.check_troubles();
             self.go_on_gathering();
@@ -475,7 +480,7 @@ impl Engine {
             None => None,
         };
         let trouble = self.journal.close(CLOSE_WITHIN).await.err().map(|error| Clean::new(format!("journal: {error}")));
-        RunEnd { totals, trouble: trouble.or(stored).or(kept).or(self.stopped_because) }
+        RunEnd { totals, trouble: self.broken.or(trouble).or(stored).or(kept).or(self.stopped_because) }
     }
 }
 

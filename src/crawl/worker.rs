@@ -13,6 +13,7 @@ use super::exchange::{Fetch, FetchRequest, HeadListener, Reply};
 use crate::archive::ArchiveSender;
 use crate::clock::Clock;
 use crate::control::{Mono, Outcome};
+use crate::text::of_panic;
 
 /// What a worker reports: at most one [`Report::Asked`], then one [`Report::Finished`].
 #[derive(Debug)]
@@ -152,7 +153,10 @@ impl Errand {
         .catch_unwind();
         let (reply, panicked) = match fetching.await {
             Ok(reply) => (reply, false),
-            Err(panic) => (Reply::failed(Outcome::Local, panic_text(panic.as_ref())), true),
+            Err(panic) => {
+                let told = format!("a worker panicked: {}", of_panic(panic.as_ref()));
+                (Reply::failed(Outcome::Local, told), true)
+            }
         };
         self.report(reply, panicked);
     }
@@ -195,10 +199,4 @@ mod fault {
             std::panic::panic_any(format!("asked for by {PANIC_AT}"));
         }
     }
-}
-
-/// The message of a panic.
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("a worker panicked: {}", text.unwrap_or("no message"))
 }

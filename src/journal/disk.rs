@@ -64,7 +64,7 @@ pub fn sync_names(disk: &mut dyn Disk, dir: &Path) -> io::Result<()> {
     }
 }
 
-/// The machine's file system for one of the layers that write: `journal` or `store`. In debug builds a test may ask
+/// The machine's file system for one of the layers that write: `journal`, `store` or `archive`. In debug builds a test may ask
 /// for the process to be aborted at any operation of a layer, see [`crash`].
 pub fn disk_for(layer: &'static str) -> Box<dyn Disk> {
     #[cfg(debug_assertions)]

@@ -1,11 +1,15 @@
 //! What passes between a handle and the thread that writes for it: journal, archive and store have one each.
 //!
 //! The handle puts things into the queue and never waits; the thread takes them, and where the disk fails it rests and
-//! tries again, until it works or nobody waits any longer. What bounds the queue is whoever fills it.
+//! tries again, until it works or nobody waits any longer. What bounds the queue is whoever fills it. A panic of the
+//! thread is caught here: what it held is lost with it, and whoever watches hears why.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use crate::text::{Clean, of_panic};
 
 /// A queue that is handed over, and the end of the thread that takes from it.
 #[derive(Debug, Default)]
@@ -106,23 +110,26 @@ pub trait Writing: Send + 'static {
     fn handover(&self) -> &Handover<Self::Queue>;
     /// Writes until it is told to end, or to give up.
     fn run(&mut self);
-    /// The thread is over, also by a panic: whoever watches is to know what was not written.
-    fn over(&mut self);
+    /// The thread is over, in these words. By a panic, too: then whoever watches is to know it, else if something was
+    /// not written.
+    fn over(&mut self, why: &Clean, panicked: bool);
 }
 
 /// Runs `writer` on a thread of this name; whoever waits for it hears of its end, whatever it is.
 pub fn start(name: &str, writer: impl Writing) -> io::Result<()> {
-    std::thread::Builder::new().name(name.into()).spawn(move || Ending(writer).0.run())?;
+    let of = format!("the {name}'s writer");
+    std::thread::Builder::new().name(name.into()).spawn(move || {
+        let mut writer = writer;
+        // All that is used of it afterwards is what it shares, which is whole whenever its lock is free.
+        let ran = catch_unwind(AssertUnwindSafe(|| writer.run()));
+        let why = ran.as_ref().map_or_else(
+            |panic| format!("{of} panicked: {}", of_panic(panic.as_ref())),
+            |()| format!("{of} has ended"),
+        );
+        writer.over(&Clean::new(why), ran.is_err());
+        writer.handover().end();
+    })?;
     Ok(())
-}
-
-struct Ending<W: Writing>(W);
-
-impl<W: Writing> Drop for Ending<W> {
-    fn drop(&mut self) {
-        self.0.over();
-        self.0.handover().end();
-    }
 }
 
 #[cfg(test)]
@@ -134,7 +141,7 @@ mod tests {
     struct Numbers {
         shared: Arc<Handover<Vec<u32>>>,
         refused: u32,
-        over: std::sync::mpsc::Sender<u32>,
+        over: std::sync::mpsc::Sender<(u32, String, bool)>,
     }
 
     impl Writing for Numbers {
@@ -160,14 +167,14 @@ mod tests {
             }
         }
 
-        fn over(&mut self) {
+        fn over(&mut self, why: &Clean, panicked: bool) {
             let left = self.shared.lock().queue.len() as u32;
-            self.over.send(left).expect("somebody listens");
+            self.over.send((left, why.to_string(), panicked)).expect("somebody listens");
         }
     }
 
-    /// Hands numbers over and ends; what was left.
-    fn hand_over(numbers: &[u32], refused: u32) -> u32 {
+    /// Hands numbers over and ends; what was left, and what was told of the end.
+    fn hand_over(numbers: &[u32], refused: u32) -> (u32, String, bool) {
         let shared = Arc::new(Handover::<Vec<u32>>::default());
         let (over, left) = std::sync::mpsc::channel();
         shared.lock().queue.extend(numbers);
@@ -179,9 +186,11 @@ mod tests {
 
     #[test]
     fn all_is_taken_unless_nobody_waits_or_the_thread_panics() {
-        assert_eq!(hand_over(&[1, 2, 3], 0), 0);
-        assert_eq!(hand_over(&[1, 2, 3], 5), 0, "it tries again");
-        assert_eq!(hand_over(&[1, 2, 3], u32::MAX), 2, "given up at the first");
-        assert_eq!(hand_over(&[1, 100, 3], 0), 1, "whoever waits hears of a panic");
+        let ended = |left| (left, String::from("the numbers's writer has ended"), false);
+        assert_eq!(hand_over(&[1, 2, 3], 0), ended(0));
+        assert_eq!(hand_over(&[1, 2, 3], 5), ended(0), "it tries again");
+        assert_eq!(hand_over(&[1, 2, 3], u32::MAX), ended(2), "given up at the first");
+        let panicked = String::from("the numbers's writer panicked: a writer that panics");
+        assert_eq!(hand_over(&[1, 100, 3], 0), (1, panicked, true), "whoever waits hears of a panic");
     }
 }

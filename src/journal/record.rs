@@ -72,4 +72,7 @@ pub struct JournalHealth {
     pub bytes: u64,
     /// Why nothing can be written now; `None` = all is well.
     pub blocked: Option<Clean>,
+    /// Why `requests.csv` was not rotated when it was time; the rows go on into it.
+    #[serde(default)]
+    pub unrotated: Option<Clean>,
 }

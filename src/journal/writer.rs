@@ -183,6 +183,11 @@ impl Journal {
         health
     }
 
+    /// Whether the writer is gone: nothing is written any more.
+    pub fn has_ended(&self) -> bool {
+        self.health.has_changed().is_err()
+    }
+
     /// Changes whenever a group was written, and when the journal becomes blocked or free again.
     pub fn health_changed(&self) -> watch::Receiver<JournalHealth> {
         self.health.clone()
@@ -271,6 +276,8 @@ struct Writer {
     next_rotated: u32,
     /// A failed rotation is tried again when the file has grown to this.
     rotate_at: u64,
+    /// Why it failed, if it did.
+    unrotated: Option<Clean>,
     last_sync: Mono,
     /// Wire requests written so far, by earlier processes too.
     rows: u64,
@@ -319,6 +326,7 @@ impl Writer {
             clock,
             disk,
             rotate_at: options.rotate_at,
+            unrotated: None,
             options,
             requests,
             events,
@@ -410,13 +418,15 @@ impl Writer {
             Ok(()) => {
                 self.next_rotated += 1;
                 self.rotate_at = self.options.rotate_at;
+                self.unrotated = None;
                 let _ = self.disk.sync_dir(&self.dir);
                 self.requests.write(&mut *self.disk).map_err(|error| blocked_reason(self.requests.path(), &error))
             }
             Err(error) => {
                 // The rows are safe where they are: go on there, and try again when it has grown a little.
                 self.rotate_at = self.requests.size().saturating_add(self.options.rotate_at / 64 + 1);
-                tracing::warn!(%error, to = %to.display(), "requests.csv cannot be rotated");
+                let name = rotated_name(self.next_rotated);
+                self.unrotated = Some(Clean::new(format!("{REQUESTS_FILE} cannot be renamed to {name}: {error}")));
                 Ok(())
             }
         }
@@ -435,6 +445,7 @@ impl Writer {
             backlog: self.shared.waiting.load(Ordering::Acquire),
             bytes: self.requests.appended().saturating_add(self.events.appended()),
             blocked,
+            unrotated: self.unrotated.clone(),
         });
     }
 }
@@ -476,9 +487,10 @@ impl Writing for Writer {
         }
     }
 
-    fn over(&mut self) {
-        if self.shared.waiting.load(Ordering::Acquire) > 0 && self.health.borrow().blocked.is_none() {
-            self.publish(Some(Clean::new("the journal's writer has ended")));
+    fn over(&mut self, why: &Clean, panicked: bool) {
+        let left = self.shared.waiting.load(Ordering::Acquire) > 0 && self.health.borrow().blocked.is_none();
+        if panicked || left {
+            self.publish(Some(why.clone()));
         }
     }
 }

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use tokio::task::{JoinHandle, spawn_blocking};
+use futures_util::FutureExt;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::time::error::Elapsed;
 
 use super::file::{Learned, Memory, MemoryError, Remembered};
 use super::forest;
@@ -13,10 +14,26 @@ use crate::control::prior::advisor::MODELS_MAX;
 use crate::control::prior::experience::SAMPLES_MIN;
 use crate::control::prior::{Advisor, Model, Moment, PriorKind};
 use crate::control::{Controller, HostId, Mono};
+use crate::fault;
 use crate::text::Clean;
 
 /// How often what was learned is written down.
 const WRITE_EVERY: Duration = Duration::from_secs(600);
+
+/// What is told where something of ours kept the memory from being read or written.
+const FORGETS: &str = "the memory file is left as it is";
+
+/// What became of writing the memory down.
+type Written = Result<Result<(), MemoryError>, JoinError>;
+
+/// What is wrong with it, if anything.
+fn wrong(written: Written) -> Option<Clean> {
+    match written {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(Clean::new(error.to_string())),
+        Err(error) => Some(Clean::new(format!("{FORGETS}: {error}"))),
+    }
+}
 
 /// A trained model on its way back.
 type Trained = (HostId, Option<Box<dyn Model>>);
@@ -40,17 +57,8 @@ impl Keeper {
     /// Reads `memory`, and trains what models are wanted. A file that cannot be used is no reason not to crawl: it is left
     /// as it is, and what is wrong with it is told. Blocks.
     pub fn open(kind: PriorKind, memory: Option<Memory>, seed: u64, now: Mono) -> Self {
-        let mut keeper = Self {
-            advisor: Advisor::new(kind),
-            known: Remembered::new(),
-            models: HashMap::new(),
-            memory: None,
-            written: now,
-            writing: None,
-            training: None,
-            seed,
-            trouble: None,
-        };
+        let mut keeper = Self::empty(kind, seed, now);
+        fault::pass("memory-open");
         match memory.map(|memory| (memory.read(), memory)) {
             None => {
                 let told = "there is no data directory (neither XDG_DATA_HOME nor HOME is set): nothing is remembered; \
@@ -70,6 +78,26 @@ impl Keeper {
                 models.filter_map(|(host, experience)| Some((host.clone(), train(&experience.samples)?))).collect();
         }
         keeper
+    }
+
+    /// Learns for this run alone: the memory could not be read, for a reason of our own.
+    pub fn without(kind: PriorKind, seed: u64, now: Mono, why: &Clean) -> Self {
+        let trouble = Some(Clean::new(format!("{FORGETS}: {why}")));
+        Self { trouble, ..Self::empty(kind, seed, now) }
+    }
+
+    fn empty(kind: PriorKind, seed: u64, now: Mono) -> Self {
+        Self {
+            advisor: Advisor::new(kind),
+            known: Remembered::new(),
+            models: HashMap::new(),
+            memory: None,
+            written: now,
+            writing: None,
+            training: None,
+            seed,
+            trouble: None,
+        }
     }
 
     /// What is wrong with the memory, once.
@@ -92,16 +120,22 @@ impl Keeper {
     /// Learns, proposes, and sees to what other threads do for it. `name` tells the hosts' keys.
     pub fn turn(&mut self, controller: &mut Controller, (now, moment): (Mono, Moment), name: impl Fn(HostId) -> Clean) {
         self.advisor.turn(controller, now, moment);
-        if self.training.as_ref().is_some_and(JoinHandle::is_finished)
-            && let Some(Some(Ok((host, model)))) = self.training.take().map(|training| training.now_or_never())
-        {
-            self.advisor.trained(host, model);
+        if self.training.as_ref().is_some_and(JoinHandle::is_finished) {
+            match self.training.take().and_then(FutureExt::now_or_never) {
+                Some(Ok((host, model))) => self.advisor.trained(host, model),
+                // Its host keeps the model that it has, and is not trained again.
+                Some(Err(error)) => self.trouble = Some(Clean::new(format!("a model cannot be trained: {error}"))),
+                None => {}
+            }
         }
         if self.training.is_none()
             && let Some(training) = self.advisor.take_training()
         {
             let seed = self.seed;
-            self.training = Some(spawn_blocking(move || (training.host, forest::train(&training.samples, seed))));
+            self.training = Some(spawn_blocking(move || {
+                fault::pass("training");
+                (training.host, forest::train(&training.samples, seed))
+            }));
         }
         if self.writing.as_ref().is_some_and(JoinHandle::is_finished) {
             self.hear_of_writing();
@@ -113,9 +147,8 @@ impl Keeper {
     }
 
     fn hear_of_writing(&mut self) {
-        if let Some(Some(Ok(Err(error)))) = self.writing.take().map(|writing| writing.now_or_never()) {
-            self.trouble = Some(Clean::new(error.to_string()));
-        }
+        let written = self.writing.take().and_then(FutureExt::now_or_never);
+        self.trouble = written.and_then(wrong).or(self.trouble.take());
     }
 
     fn write(&mut self, end: bool, name: impl Fn(HostId) -> Clean) {
@@ -126,7 +159,10 @@ impl Keeper {
             .map(|(host, experience, visited)| (name(host).as_str().to_owned(), experience, visited))
             .collect();
         if !learned.is_empty() {
-            self.writing = Some(spawn_blocking(move || memory.merge(&learned)));
+            self.writing = Some(spawn_blocking(move || {
+                fault::pass("memory-write");
+                memory.merge(&learned)
+            }));
         }
     }
 
@@ -140,12 +176,7 @@ impl Keeper {
     ) -> Option<Clean> {
         self.advisor.look_last(controller, now, moment);
         let late = || Some(Clean::new("the memory file is not written: it is locked, or its disk does not answer"));
-        let told = |done| match done {
-            Ok(Ok(Ok(()))) => None,
-            Ok(Ok(Err(error))) => Some(Clean::new(MemoryError::to_string(&error))),
-            Ok(Err(_)) => None,
-            Err(_) => late(),
-        };
+        let told = |done: Result<Written, Elapsed>| done.map_or_else(|_| late(), wrong);
         if let Some(writing) = self.writing.take()
             && let Some(trouble) = told(tokio::time::timeout(within, writing).await)
         {

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc;
 
@@ -13,7 +14,8 @@ use super::record::{Record, Records};
 use super::writer::SharedIndex;
 use super::{ReadChannel, UrlId};
 use crate::control::{Mono, RequestKind};
-use crate::text::Clean;
+use crate::fault;
+use crate::text::{Clean, of_panic};
 
 /// A URL as the store has it.
 #[derive(Clone, PartialEq, Debug)]
@@ -85,6 +87,7 @@ pub(super) struct Reading {
     asks: std::sync::mpsc::Sender<Ask>,
     read: mpsc::UnboundedReceiver<UrlsRead>,
     index: Arc<SharedIndex>,
+    died: Arc<OnceLock<Clean>>,
 }
 
 impl Reading {
@@ -93,11 +96,16 @@ impl Reading {
         let (answers, read): ReadChannel = mpsc::unbounded_channel();
         let reader = Reader { path, file: None, frame: Vec::new(), index: Arc::clone(&index), answers };
         let thread = std::thread::Builder::new().name("store-read".into());
+        let died = Arc::new(OnceLock::new());
+        let dies = Arc::clone(&died);
         thread.spawn(move || {
-            // Nobody listens any more: so it ends.
-            let _ = reader.run(&asked);
+            // Without an error or with one, that nobody listens any more, it just ends.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| reader.run(&asked))) {
+                let why = format!("the thread that reads URLs back panicked: {}", of_panic(panic.as_ref()));
+                let _ = dies.set(Clean::new(why));
+            }
         })?;
-        Ok(Self { asks, read, index })
+        Ok(Self { asks, read, index, died })
     }
 
     pub(super) fn ask(&self, host: u32, lane: u8, ids: Vec<u32>, needs: u64) {
@@ -108,6 +116,11 @@ impl Reading {
     /// Transactions that are on the medium.
     pub(super) fn transactions(&self) -> u64 {
         self.index.lock().transactions
+    }
+
+    /// What its thread died of, if it did.
+    pub(super) fn died(&self) -> Option<Clean> {
+        self.died.get().cloned()
     }
 
     pub(super) fn try_next(&mut self) -> Option<UrlsRead> {
@@ -173,6 +186,7 @@ impl Reader {
     }
 
     fn answer(&mut self, asks: Vec<Ask>) -> Result<(), Gone> {
+        fault::pass("store-read");
         let missing = Clean::new("its record is not where it should be");
         let mut found: Found = vec![Err(missing); asks.iter().map(|ask| ask.ids.len()).sum()];
         let (mut urls, mut tries) = (Vec::with_capacity(found.len()), Vec::new());

@@ -198,7 +198,14 @@ pub(super) struct StatesFile {
     rewrite_min: u64,
     /// Its name may not be on the medium, and the one before it may still be there.
     renamed: bool,
+    /// Times in a row that it could not be written anew, and transactions until the next try.
+    failed: u32,
+    rest: u32,
 }
+
+/// A file that cannot be written anew is tried again after 1, 2, 4 transactions and so on, and at most so many: a minute
+/// of them. Each try costs the reading of all of it.
+const REST_MAX: u32 = 256;
 
 impl StatesFile {
     /// Which file it is, and where its next transaction will begin.
@@ -210,23 +217,43 @@ impl StatesFile {
         let generation = generation.max(1);
         let file = StoreFile::new(dir.join(name_of(generation)), FileKind::Hosts, committed);
         // A process that was stopped just after it renamed may have left it so.
-        Self { dir: dir.to_path_buf(), generation, file, valid, rewrite_min, renamed: generation > 1 }
+        let dir = dir.to_path_buf();
+        Self { dir, generation, file, valid, rewrite_min, renamed: generation > 1, failed: 0, rest: 0 }
     }
 
-    /// Whether most of the file is of no use any more.
-    pub(super) fn is_overgrown(&self) -> bool {
-        self.file.end() > self.rewrite_min.max(self.valid.saturating_mul(REWRITE_TIMES))
+    /// Whether most of the file is of no use any more, and it is time to write it anew. Asked after each transaction.
+    pub(super) fn is_due(&mut self) -> bool {
+        let overgrown = self.file.end() > self.rewrite_min.max(self.valid.saturating_mul(REWRITE_TIMES));
+        let rests = self.rest > 0;
+        self.rest = self.rest.saturating_sub(1);
+        overgrown && !rests
     }
 
-    /// Writes what is valid into the next file and goes on with that. Everything is on the medium when this returns;
-    /// on an error before that the old file is still in use.
+    /// Writes what is valid into the next file and goes on with that; on an error, which names the file, the old one is
+    /// still in use.
     pub(super) fn rewrite(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
+        let old = self.file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let next = self.dir.join(name_of(self.generation + 1));
+        let draft = next.with_extension("log.new");
+        if let Err(error) = self.copy(disk, &draft, &next) {
+            // On a full disk it would keep the transactions from theirs.
+            let _ = disk.remove(&draft);
+            self.rest = 1_u32.checked_shl(self.failed).unwrap_or(REST_MAX).min(REST_MAX);
+            self.failed = self.failed.saturating_add(1);
+            return Err(io::Error::new(error.kind(), format!("{old} cannot be written anew: {error}")));
+        }
+        (self.failed, self.rest) = (0, 0);
+        // What keeps the new name from the medium keeps the next transaction from it, too, which says so.
+        let _ = self.settle_names(disk);
+        Ok(())
+    }
+
+    /// Copies what is valid into the next file, which is on the medium before it takes the old one's place.
+    fn copy(&mut self, disk: &mut dyn Disk, draft: &Path, path: &Path) -> io::Result<()> {
         let old = self.file.path().to_path_buf();
         let newest = newest_of(&old).map_err(io::Error::other)?;
-        let next = self.generation + 1;
-        let (path, draft) = (self.dir.join(name_of(next)), self.dir.join(format!("{}.new", name_of(next))));
         // A draft of a process that was stopped here: cut and written over.
-        let mut file = StoreFile::new(draft.clone(), FileKind::Hosts, 0);
+        let mut file = StoreFile::new(draft.to_path_buf(), FileKind::Hosts, 0);
         let mut payload = Vec::new();
         let mut written = 0;
         let copied = each_in(&old, |place, kind, key, value| {
@@ -250,14 +277,19 @@ impl StatesFile {
         file.push(&payload, true);
         file.write(disk)?;
         file.sync()?;
-        disk.rename(&draft, &path)?;
+        if let Err(error) = disk.rename(draft, path)
+            // Over a network a rename may be done and its answer be lost.
+            && !matches!(disk.identity(path), Ok(Some(_)))
+        {
+            return Err(error);
+        }
         // From here on whoever reads takes the new one, so nothing may go into the old any more.
         let end = file.end();
-        self.generation = next;
-        self.file = StoreFile::new(path, FileKind::Hosts, end);
+        self.generation += 1;
+        self.file = StoreFile::new(path.to_path_buf(), FileKind::Hosts, end);
         self.valid = end;
         self.renamed = true;
-        self.settle_names(disk)
+        Ok(())
     }
 
     /// Puts the new file's name on the medium, if it is not there yet; the old file is of no use then.

@@ -268,6 +268,17 @@ impl Writer {
         Ok(())
     }
 
+    /// Writes the states anew. Where that fails the old file serves as well, but grows, and somebody has to know.
+    fn rewrite(&mut self) {
+        let overgrown = self.states.rewrite(&mut *self.disk).err();
+        let overgrown = overgrown.map(|error| Clean::new(format!("state/{error}")));
+        self.health.send_if_modified(|health| {
+            let changed = health.overgrown != overgrown;
+            health.overgrown = overgrown;
+            changed
+        });
+    }
+
     /// The last word of a process that wrote something: where the file of URLs ends. What is missing of it later
     /// was lost from outside, and is no torn end.
     fn tell_end(&mut self) {
@@ -348,20 +359,17 @@ impl Writing for Writer {
                 health.commits += 1;
                 health.blocked = None;
             });
-            if self.states.is_overgrown()
-                && let Err(error) = self.states.rewrite(&mut *self.disk)
-            {
-                // The old file serves as well; it is tried again after the next transaction.
-                tracing::warn!(%error, "the file of states cannot be written anew");
+            if self.states.is_due() {
+                self.rewrite();
             }
         }
     }
 
-    fn over(&mut self) {
-        if self.shared.waiting.load(Ordering::Acquire) > 0 {
-            self.health.send_modify(|health| {
-                health.blocked.get_or_insert_with(|| Clean::new("the store's writer has ended"));
-            });
+    fn over(&mut self, why: &Clean, panicked: bool) {
+        if panicked {
+            self.health.send_modify(|health| health.blocked = Some(why.clone()));
+        } else if self.shared.waiting.load(Ordering::Acquire) > 0 {
+            self.health.send_modify(|health| health.blocked = health.blocked.take().or(Some(why.clone())));
         }
         self.index.end();
     }

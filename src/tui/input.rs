@@ -5,6 +5,7 @@
 
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::key::{Decoder, Key};
 use super::terminal;
+use crate::fault;
 
 /// What the terminal says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +24,8 @@ pub enum Input {
     Resized,
     /// The terminal is gone. Nothing comes after this.
     Gone,
+    /// No key can be read any more, for a reason of our own. Nothing comes after this either.
+    Failed,
 }
 
 /// How the owner steers the thread; every change is followed by a byte into the wake pipe.
@@ -57,6 +61,7 @@ pub fn read(source: &Source<'_>, mut sink: impl FnMut(Input) -> bool) {
     let mut decoder = Decoder::default();
     let mut size = (source.size)();
     while !source.steering.stop.load(Ordering::Acquire) {
+        fault::pass("keys");
         let ours = !source.steering.paused.load(Ordering::Acquire) && (source.is_foreground)();
         // Without `IN` only a hang-up is reported: reading another job's terminal would stop us.
         let wanted = if ours { PollFlags::IN } else { PollFlags::empty() };
@@ -109,7 +114,7 @@ pub fn read(source: &Source<'_>, mut sink: impl FnMut(Input) -> bool) {
 pub fn spawn_keys(
     wake: PipeReader,
     steering: Arc<Steering>,
-    sink: impl FnMut(Input) -> bool + Send + 'static,
+    mut sink: impl FnMut(Input) -> bool + Send + 'static,
 ) -> io::Result<()> {
     let read_keys = move || {
         let stdin = io::stdin();
@@ -120,7 +125,10 @@ pub fn spawn_keys(
             size: terminal::terminal_size,
             is_foreground: terminal::is_foreground,
         };
-        read(&source, sink);
+        // A screen that takes no key would only be in the way.
+        if catch_unwind(AssertUnwindSafe(|| read(&source, &mut sink))).is_err() {
+            sink(Input::Failed);
+        }
     };
     std::thread::Builder::new().name("keys".to_owned()).spawn(read_keys).map(|_| ())
 }

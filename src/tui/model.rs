@@ -301,7 +301,7 @@ impl Model {
 
     /// How the screen is divided now.
     pub fn layout(&self) -> Layout {
-        Layout::of(self.size, self.log_open).with_banner(self.totals.config_trouble.is_some())
+        Layout::of(self.size, self.log_open).with_banners(self.totals.banners().count())
     }
 
     /// The engine's time now, as far as it can be told.

@@ -229,7 +229,7 @@ impl<D: Device> App<D> {
                         self.screen.abandon();
                         return Left::Quietly;
                     }
-                    Ok(Message::Quit) | Err(RecvTimeoutError::Disconnected) => {
+                    Ok(Message::Quit | Message::Input(Input::Failed)) | Err(RecvTimeoutError::Disconnected) => {
                         self.screen.leave();
                         return Left::Quietly;
                     }
@@ -282,7 +282,7 @@ impl<D: Device> App<D> {
             }
             Message::Exported(Ok(path)) => self.model.say(format!("written: {}", path.display()), now),
             Message::Exported(Err(why)) => self.model.complain(why.as_str(), now),
-            Message::Input(Input::Resized | Input::Gone) | Message::Quit => {}
+            Message::Input(Input::Resized | Input::Gone | Input::Failed) | Message::Quit => {}
         }
         false
     }

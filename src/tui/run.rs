@@ -192,6 +192,11 @@ impl<D: Device> Ui<D> {
                 self.gone();
                 return Next::End;
             }
+            Message::Input(Input::Failed) => {
+                self.screen.leave();
+                self.tell_gone();
+                return Next::End;
+            }
             Message::Interrupt => {
                 let requests = update::interrupt(&mut self.model, now);
                 self.note_interrupt(true, &requests);
@@ -219,6 +224,10 @@ impl<D: Device> Ui<D> {
     /// The terminal is gone: nothing more is written to it, and the engine is told.
     fn gone(&mut self) {
         self.screen.abandon();
+        self.tell_gone();
+    }
+
+    fn tell_gone(&self) {
         // This thread has nothing else to do, so it may wait for room in the engine's queue.
         let _ = self.requests.blocking_send(Request::TerminalGone);
     }

@@ -246,6 +246,7 @@ pub fn snapshot() -> Snapshot {
             stopped_because: None,
             resting_because: None,
             config_trouble: None,
+            alarms: Vec::new(),
             eta_bulk: Some(Duration::from_secs(23_160)),
             eta_tail: Some((Duration::from_secs(62_000), HostId(5))),
             journal_bytes: 3_100_000_000,

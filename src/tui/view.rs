@@ -65,7 +65,7 @@ pub struct Layout {
     pub log_rule: u16,
     /// The log.
     pub log: u16,
-    /// The row above the footer that says what is wrong with the configuration, if something is.
+    /// Rows above the footer that say what is wrong with the configuration and with our own files, if something is.
     pub banner: u16,
 }
 
@@ -87,10 +87,10 @@ impl Layout {
         Self { tiny: false, header, heading, table: rest.saturating_sub(log), log_rule, log, banner: 0 }
     }
 
-    /// The same with a row for the banner, which the table gives.
-    pub fn with_banner(self, shown: bool) -> Self {
-        let banner = u16::from(shown && !self.tiny);
-        Self { table: self.table.saturating_sub(banner), banner, ..self }
+    /// The same with rows for so many banners, which the table gives; it keeps one.
+    pub fn with_banners(self, shown: usize) -> Self {
+        let banner = u16::try_from(shown).unwrap_or(u16::MAX).min(self.table.saturating_sub(1));
+        Self { table: self.table - banner, banner, ..self }
     }
 }
 
@@ -98,8 +98,8 @@ impl Layout {
 pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     let area = buffer.area;
     let mut brush = Brush::new(buffer, area, scene.theme);
-    let trouble = scene.model.totals.config_trouble.as_ref();
-    let layout = Layout::of((area.width, area.height), scene.model.log_open).with_banner(trouble.is_some());
+    let totals = &scene.model.totals;
+    let layout = Layout::of((area.width, area.height), scene.model.log_open).with_banners(totals.banners().count());
     if layout.tiny {
         too_small::draw(scene, &mut brush);
         return;
@@ -111,7 +111,7 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
     };
     header::draw(scene, &mut brush.part(0, 0, width, header));
     let title = layout.header;
-    // The footer, and the banner above it.
+    // The footer, and the banners above it.
     let foot = 1 + layout.banner;
     match (&scene.model.plot, scene.model.screen) {
         (Some(plot), _) => {
@@ -142,9 +142,7 @@ pub fn draw(scene: &Scene<'_>, buffer: &mut Buffer) {
             detail::draw(scene, &mut brush.part(0, top, width, area.height.saturating_sub(top + foot)), true);
         }
     }
-    if let Some(trouble) = trouble {
-        banner::draw(trouble, &mut brush.part(0, area.height.saturating_sub(foot), width, layout.banner));
-    }
+    banner::draw(totals.banners(), &mut brush.part(0, area.height.saturating_sub(foot), width, layout.banner));
     footer::draw(scene, &mut brush.part(0, area.height - 1, width, 1));
     // The box leaves the header's first line and the footer free.
     let mut middle = brush.part(0, 1, width, area.height.saturating_sub(1 + foot));

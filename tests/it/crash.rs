@@ -53,7 +53,7 @@ fn fate_of(number: usize) -> Fate {
 }
 
 /// A scene with so many pages on each of two hosts, and a few URLs that are skipped.
-fn scene(pages: usize, rate: f64) -> Scene {
+pub(crate) fn scene(pages: usize, rate: f64) -> Scene {
     let scene = Scene::new(mixed(), rate, 20.0, MORE);
     let mut list = String::new();
     for number in 0..pages {
@@ -70,11 +70,11 @@ fn scene(pages: usize, rate: f64) -> Scene {
 
 /// What was known to be ended, and how often the server had seen it by then.
 #[derive(Default)]
-struct Known(HashMap<String, (Fate, usize)>);
+pub(crate) struct Known(HashMap<String, (Fate, usize)>);
 
 impl Known {
     /// Reads the store as a crash left it. Nothing may be damaged, and nothing that had ended was asked for again.
-    fn check(&mut self, scene: &Scene) {
+    pub(crate) fn check(&mut self, scene: &Scene) {
         let mut arrivals = HashMap::<String, usize>::new();
         for arrival in scene.server.arrivals() {
             *arrivals.entry(format!("http://{}{}", arrival.host, arrival.path)).or_default() += 1;
@@ -99,7 +99,7 @@ impl Known {
 }
 
 /// The crawl is over: every URL has its one fate, every number is the journal's.
-fn assert_complete(scene: &Scene, pages: usize) {
+pub(crate) fn assert_complete(scene: &Scene, pages: usize) {
     let dir = scene.dir();
     let mut ended = HashMap::new();
     each_url::<StoreError>(&dir, |listed| {

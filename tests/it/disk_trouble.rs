@@ -8,15 +8,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crawldeck::control::{Command, HostState, Lifetime, What};
+use crawldeck::control::{Command, HostState, Lifetime, Value, What};
+use crawldeck::headless::status_line;
 use crawldeck::journal::disk::{Disk, DiskFile, Identity, SystemDisk};
 use crawldeck::sim::{SimBody, SimRequest, SimResponse};
 use crawldeck::store::list::each_url;
 use crawldeck::store::room::{ROOM_HIGH, ROOM_LOW};
 use crawldeck::store::{Fate, StoreError};
+use crawldeck::watch::{Request, Totals};
 use hyper::HeaderMap;
 
-use crate::support::disk::{FailingDisk, Faults};
+use crate::support::disk::{FailingDisk, Faults, NoRename};
 use crate::support::engine::{Crawl, Running};
 use crate::support::lab::LabServer;
 use crate::support::records;
@@ -29,15 +31,21 @@ fn start(server: &LabServer, faults: &Arc<Faults>) -> Running {
 }
 
 fn start_on(server: &LabServer, disk: Box<dyn Disk>) -> Running {
+    let mut crawl = crawl(server, 100.0);
+    crawl.store_disk(disk);
+    crawl.start()
+}
+
+/// Two hosts of [`PAGES`] pages.
+fn crawl(server: &LabServer, rate: f64) -> Crawl {
     let mut crawl = Crawl::new();
     crawl.config.crawl.respect_robots = false;
-    crawl.rate(100.0, 5.0);
+    crawl.rate(rate, 5.0);
     for name in ["a.test", "b.test"] {
         crawl.host(name, server);
         crawl.pages(name, PAGES);
     }
-    crawl.store_disk(disk);
-    crawl.start()
+    crawl
 }
 
 fn server() -> LabServer {
@@ -89,6 +97,54 @@ async fn case_95_row_10_a_full_disk_stops_the_grants_and_the_crawl_goes_on_when_
     assert_eq!(ended.rows.len(), 2 * PAGES as usize, "nothing was asked for twice");
     let told: Vec<_> = ended.events_of(What::System).iter().map(|event| event.why.as_str().to_owned()).collect();
     assert_eq!(told.len(), 2, "once each: {told:?}");
+}
+
+/// What a watcher sees of an alarm: on the screen in a row of its own, in the status lines behind the figures.
+fn told(totals: &Totals) -> String {
+    status_line(totals, Duration::ZERO)
+}
+
+/// `disk` refuses to rename until the alarm was raised: the crawl goes on, everybody is told, and is told when it is over.
+async fn assert_alarm(running: Running, server: &LabServer, disk: &NoRename, [begins, ends]: [&str; 2]) {
+    running.logged(&format!("alarm: {begins}")).await;
+    let totals = running.totals_are("an alarm", |totals| !totals.alarms.is_empty()).await;
+    assert_eq!(totals.stopped_because, None, "the old file serves");
+    assert!(told(&totals).contains(&format!(" - {begins}")), "{}", told(&totals));
+    let sent = server.arrivals().len();
+    running.totals_are("requests go on", |totals| totals.requests >= sent as u64 + 20).await;
+    disk.0.store(false, Ordering::SeqCst);
+    running.logged(ends).await;
+    let totals = running.totals_are("no alarm", |totals| totals.alarms.is_empty()).await;
+    assert!(!told(&totals).contains(begins), "{}", told(&totals));
+    running.ask(Request::Drain).await;
+    let ended = running.end().await;
+    assert_eq!(ended.rows.len() as u64, ended.fates().0, "nothing was asked for twice");
+    let alarms = ended.events_of(What::System);
+    let states: Vec<_> = alarms.iter().map(|event| (event.before.clone(), event.after.clone())).collect();
+    let alarm = || Value::Text(String::from("alarm"));
+    assert_eq!(states, [(Value::None, alarm()), (alarm(), Value::None)], "{alarms:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_91_states_that_cannot_be_written_anew_are_an_alarm_until_they_are() {
+    let (server, disk) = (server(), NoRename::default());
+    disk.0.store(true, Ordering::SeqCst);
+    let mut crawl = crawl(&server, 20.0);
+    crawl.writes.1.rewrite_min = 1;
+    crawl.store_disk(Box::new(disk.clone()));
+    let words = ["state/hosts-0001.log cannot be written anew: ", "the file of states was written anew"];
+    assert_alarm(crawl.start(), &server, &disk, words).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_91_requests_that_cannot_be_rotated_are_an_alarm_until_they_are() {
+    let (server, disk) = (server(), NoRename::default());
+    disk.0.store(true, Ordering::SeqCst);
+    let mut crawl = crawl(&server, 20.0);
+    crawl.writes.0.rotate_at = 2_000;
+    crawl.disk(Box::new(disk.clone()));
+    let words = ["requests.csv cannot be renamed to requests-0001.csv: ", "the file of requests was rotated"];
+    assert_alarm(crawl.start(), &server, &disk, words).await;
 }
 
 /// A disk whose syncs wait as long as it is told to.

@@ -23,6 +23,7 @@ mod licences;
 mod live_timeline;
 mod local_trouble;
 mod memory;
+mod panics;
 mod pty;
 mod reload;
 mod reproduction;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crawldeck::control::prior::experience::Visited;
 use crawldeck::control::prior::{Experience, Measured, Moment, PriorKind};
 use crawldeck::control::{ControllerKind, Mono, Policy, Settings};
+use crawldeck::fault::PANIC_IN;
 use crawldeck::memory::Memory;
 use crawldeck::sim::{Drift, Latency, Limit, Random, Seen, ServerModel, ServerSpec, SimServer, Site, run_visits};
 
@@ -166,6 +167,19 @@ fn a_second_run_of_the_real_thing_begins_at_what_the_first_measured() {
     let original = parsed.settings.policies[1].original;
     assert!((30.0..110.0).contains(&original.rate), "{original:?}");
     assert!((original.capacity / original.rate - 2.0).abs() < 0.1, "{original:?}");
+}
+
+#[test]
+fn row_42_a_panic_while_the_memory_is_written_is_told_and_leaves_the_file_as_it_was() {
+    let scene = scene("");
+    let args = ["run", "-c", "scene.toml", "-u", "urls.txt", "-d", "one", "--headless"].map(String::from);
+    let ended = Child::start(scene.path(), &args, &[(PANIC_IN, "memory-write:1")]).end();
+    assert_eq!(ended.code, Some(0), "what cannot be remembered is no failure of the crawl: {}", ended.err);
+    assert!(!scene.path().join("learned/memory").exists());
+    let events = fs::read_to_string(scene.path().join("one/events.jsonl")).expect("a journal");
+    let told =
+        events.lines().any(|line| line.contains("the memory file is left as it is: ") && line.contains(PANIC_IN));
+    assert!(told, "{events}{}", ended.err);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crawldeck::store::record::{TriedRecord, UrlRecord};
 use crawldeck::store::states::StateKind;
 use crawldeck::store::{Barrier, Fate, Store, StoreError, StoreOptions, UrlId};
 
-use crate::support::disk::{FailingDisk, Faults};
+use crate::support::disk::{FailingDisk, Faults, NoRename};
 
 /// Transactions of the script.
 const STEPS: u32 = 6;
@@ -415,40 +415,70 @@ fn row_40_files_of_other_versions_are_refused_with_their_number_and_stay_as_they
     }
 }
 
-/// A disk that renames nothing: the states cannot be written anew.
-struct NoRename;
-
-impl Disk for NoRename {
-    fn open(&mut self, path: &Path) -> std::io::Result<Box<dyn crawldeck::journal::disk::DiskFile>> {
-        SystemDisk.open(path)
-    }
-
-    fn identity(&mut self, path: &Path) -> std::io::Result<Option<(u64, u64)>> {
-        SystemDisk.identity(path)
-    }
-
-    fn rename(&mut self, _: &Path, _: &Path) -> std::io::Result<()> {
-        Err(std::io::Error::from_raw_os_error(5))
-    }
-
-    fn sync_dir(&mut self, dir: &Path) -> std::io::Result<()> {
-        SystemDisk.sync_dir(dir)
-    }
-}
-
 #[test]
-fn case_91_a_rewrite_that_fails_half_way_leaves_the_old_states_in_use() {
+fn case_91_a_rewrite_that_fails_half_way_leaves_the_old_states_in_use_and_an_alarm_until_one_succeeds() {
     let run = tempfile::tempdir().expect("a folder");
-    assert_eq!(script(run.path(), Box::new(NoRename), PATIENCE), (u64::from(STEPS), true));
     let names = || -> BTreeSet<String> {
         let entries = fs::read_dir(run.path().join("state")).expect("a folder");
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
     };
-    let left = ["hosts-0001.log", "hosts-0002.log.new", "urls.log"].map(str::to_owned);
-    assert_eq!(names(), BTreeSet::from(left), "the draft is there, and the old file");
+    let disk = NoRename::default();
+    disk.0.store(true, Ordering::SeqCst);
+    let store = Store::start(run.path(), &mut Loaded::default(), Vec::new(), Box::new(disk.clone()), eager());
+    let mut store = store.expect("threads");
+    let mut health = store.health_changed();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    for number in 0..STEPS {
+        step(&mut store, number);
+    }
+    let alarm = runtime.block_on(health.wait_for(|health| health.overgrown.is_some())).expect("it runs").clone();
+    let text = alarm.overgrown.expect("an alarm");
+    assert!(text.as_str().starts_with("state/hosts-0001.log cannot be written anew: "), "{text}");
+    assert_eq!(alarm.blocked, None, "the old file serves");
+    // More transactions, more tries in vain: all stands in the old file.
+    for number in STEPS..3 * STEPS {
+        step(&mut store, number);
+    }
+    while !store.is_settled() {
+        std::thread::yield_now();
+    }
+    let mut next = 3 * STEPS;
+    assert_eq!(Held::of(&read(run.path()).expect("whole")), after(next));
+    // The disk is well again: so are the states, at the latest after as many transactions as were let pass.
+    disk.0.store(false, Ordering::SeqCst);
+    while store.health().overgrown.is_some() {
+        step(&mut store, next);
+        next += 1;
+        while !store.is_settled() {
+            std::thread::yield_now();
+        }
+        assert!(next < 200, "never written anew");
+    }
+    store.close_blocking(PATIENCE).expect("written");
+    let names = names();
+    assert!(names.len() == 2 && !names.contains("hosts-0001.log"), "{names:?}");
+    assert_eq!(Held::of(&read(run.path()).expect("whole")), after(next));
+}
+
+#[test]
+fn case_91_a_process_that_ends_before_a_rewrite_succeeds_leaves_the_old_states_to_the_next() {
+    let run = tempfile::tempdir().expect("a folder");
+    let disk = NoRename::default();
+    disk.0.store(true, Ordering::SeqCst);
+    assert_eq!(script(run.path(), Box::new(disk), PATIENCE), (u64::from(STEPS), true));
+    let names = || -> BTreeSet<String> {
+        let entries = fs::read_dir(run.path().join("state")).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    };
+    assert_eq!(
+        names(),
+        BTreeSet::from(["hosts-0001.log", "urls.log"].map(str::to_owned)),
+        "the old file, and no draft"
+    );
     let mut loaded = read(run.path()).expect("whole");
     assert_eq!(Held::of(&loaded), after(STEPS));
-    // The next process writes them anew over the draft.
+    // A draft of a process that was killed is written over.
+    fs::write(run.path().join("state/hosts-0002.log.new"), [7; 100_000]).expect("written");
     let disk = Box::new(SystemDisk);
     let mut store = Store::start(run.path(), &mut loaded, Vec::new(), disk, eager()).expect("threads");
     step(&mut store, STEPS);

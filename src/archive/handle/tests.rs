@@ -8,7 +8,7 @@ use crate::archive::spool::Spool;
 use crate::archive::{Keep, ResponseHead, head};
 use crate::clock::{Anchor, SystemClock, Wall};
 use crate::control::RequestKind;
-use crate::journal::disk::{DiskFile, Identity};
+use crate::journal::disk::{DiskFile, Identity, SystemDisk};
 use crate::store::load::{Beyond, LoadHooks, Loaded, load};
 use crate::store::record::UrlRecord;
 use crate::store::{Fate, Store, StoreOptions};

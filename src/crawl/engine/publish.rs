@@ -273,6 +273,7 @@ impl Engine {
             stopped_because: self.stopped_because.clone(),
             resting_because: self.resting_because(now),
             config_trouble: self.config_trouble.clone(),
+            alarms: self.alarms(),
             eta_bulk: outlook.bulk.filter(|_| tells_eta),
             eta_tail: outlook.tail.zip(outlook.slowest).filter(|_| tells_eta),
             journal_bytes: self.journal.health().bytes,

@@ -1,11 +1,15 @@
-//! Reasons of our own for which nothing goes out: counted apart from each other, and from the operator's halt and pauses.
+//! Our own troubles. Most are reasons for which nothing goes out: counted apart from each other, and from the operator's
+//! halt and pauses. With others the crawl goes on, but somebody has to know: they are alarms.
 
 use std::collections::BTreeMap;
 
 use super::Engine;
 use crate::archive::Archive;
 use crate::control::{Value, What, Who};
+use crate::journal::JournalHealth;
+use crate::store::Store;
 use crate::text::Clean;
+use crate::watch::Phase;
 
 /// One of our own troubles.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,10 +22,19 @@ pub(super) enum Trouble {
     State,
     /// The disk is nearly full.
     Room,
+    /// The file of states grows: it cannot be written anew.
+    Rewrite,
+    /// So does the file of requests: it cannot be rotated.
+    Rotation,
 }
 
 impl Trouble {
-    const ALL: [Self; 4] = [Self::Journal, Self::Archive, Self::State, Self::Room];
+    const ALL: [Self; 6] = [Self::Journal, Self::Archive, Self::State, Self::Room, Self::Rewrite, Self::Rotation];
+
+    /// Whether nothing goes out as long as it lasts.
+    const fn stops(self) -> bool {
+        !matches!(self, Self::Rewrite | Self::Rotation)
+    }
 
     fn begins(self, why: &Clean) -> String {
         match self {
@@ -29,6 +42,7 @@ impl Trouble {
             Self::Archive => format!("archive cannot be written: {why}; no request goes out until it can"),
             Self::State => format!("the crawl's state cannot be written: {why}; no request goes out until it can"),
             Self::Room => format!("no request goes out: {why}"),
+            Self::Rewrite | Self::Rotation => format!("alarm: {why}; {GROWS}"),
         }
     }
 
@@ -38,18 +52,25 @@ impl Trouble {
             Self::Archive => "the archive can be written again",
             Self::State => "the crawl's state can be written again",
             Self::Room => "there is room on the disk again",
+            Self::Rewrite => "the file of states was written anew",
+            Self::Rotation => "the file of requests was rotated",
         }
     }
 }
+
+/// What a file that cannot be replaced means.
+const GROWS: &str = "the crawl goes on with the old file, which grows until it can";
 
 /// Those that last, and why.
 pub(super) type Troubles = BTreeMap<Trouble, Clean>;
 
 impl Engine {
-    /// What cannot be written stops granting, loudly, until it can. Granting goes on when the last reason has gone.
+    /// What cannot be written stops granting, loudly, until it can. Granting goes on when the last reason has gone. What
+    /// only cannot be replaced is told as loudly, and stops nothing.
     pub(super) fn check_troubles(&mut self) {
+        self.check_threads();
         let store = self.frontier.store_ref().map(|store| store.health()).unwrap_or_default();
-        let journal = self.journal.health().blocked;
+        let JournalHealth { blocked: journal, unrotated, .. } = self.journal.health();
         let archive = self.archive.as_ref().and_then(|archive| archive.health().blocked);
         for trouble in Trouble::ALL {
             let found = match trouble {
@@ -58,25 +79,63 @@ impl Engine {
                 // A store that waits for others in trouble has none of its own.
                 Trouble::State => store.blocked.clone().filter(|_| journal.is_none() && archive.is_none()),
                 Trouble::Room => store.room.clone(),
+                Trouble::Rewrite => store.overgrown.clone(),
+                Trouble::Rotation => unrotated.clone(),
             };
             match (self.troubles.contains_key(&trouble), found) {
                 (true, Some(why)) => drop(self.troubles.insert(trouble, why)),
                 (false, Some(why)) => {
                     let told = trouble.begins(&why);
                     self.troubles.insert(trouble, why);
-                    self.tell_trouble("granting", "stopped", &told);
+                    let states = if trouble.stops() { ("granting", "stopped") } else { ("", "alarm") };
+                    self.tell_trouble(states, &told);
                 }
                 (true, None) => {
                     self.troubles.remove(&trouble);
-                    let after = if self.troubles.is_empty() { "granting" } else { "stopped" };
-                    self.tell_trouble("stopped", after, trouble.ends());
+                    let states = match (trouble.stops(), self.stop()) {
+                        (false, _) => ("alarm", ""),
+                        (true, None) => ("stopped", "granting"),
+                        (true, Some(_)) => ("stopped", "stopped"),
+                    };
+                    self.tell_trouble(states, trouble.ends());
                 }
                 (false, None) => {}
             }
         }
-        if self.stopped_because.as_ref() != self.troubles.values().next() {
-            self.stopped_because = self.troubles.values().next().cloned();
+        if self.stopped_because.as_ref() != self.stop() {
+            self.stopped_because = self.stop().cloned();
         }
+    }
+
+    /// A thread that is gone, by a panic of its own, comes back only with a new process: the crawl stops and leaves
+    /// what was written to that.
+    fn check_threads(&mut self) {
+        if self.broken.is_some() || !matches!(self.phase, Phase::Running | Phase::Draining) {
+            return;
+        }
+        let journal = self.journal.has_ended().then(|| self.journal.health().blocked);
+        let archive = self.archive.as_ref().filter(|archive| archive.has_ended());
+        let store = self.frontier.store_ref();
+        let written = store.filter(|store| store.is_over()).map(|store| store.health().blocked);
+        let read = store.and_then(Store::reads_no_more).map(Some);
+        let Some(why) = journal.or(archive.map(|archive| archive.health().blocked)).or(written).or(read) else {
+            return;
+        };
+        let why = why.unwrap_or_else(|| Clean::new("a thread of the run folder has ended"));
+        let told = Clean::new(format!("{why}; the crawl has stopped: run it again on the same folder and it goes on"));
+        self.tell_trouble(("", "stopped"), told.as_str());
+        (self.broken, self.phase) = (Some(told), Phase::Stopped);
+    }
+
+    /// The first reason for which nothing goes out.
+    fn stop(&self) -> Option<&Clean> {
+        self.troubles.iter().find(|(trouble, _)| trouble.stops()).map(|(_, why)| why)
+    }
+
+    /// Troubles with which the crawl goes on.
+    pub(super) fn alarms(&self) -> Vec<Clean> {
+        let alarms = self.troubles.iter().filter(|(trouble, _)| !trouble.stops());
+        alarms.map(|(_, why)| Clean::new(format!("{why}; {GROWS}"))).collect()
     }
 
     /// What the state and the archive miss of what they had is told when the crawl begins: in the journal, and to
@@ -91,9 +150,10 @@ impl Engine {
         }
     }
 
-    fn tell_trouble(&mut self, before: &str, after: &str, why: &str) {
-        tracing::error!(%why, "granting");
-        let (before, after) = (Value::Text(before.to_owned()), Value::Text(after.to_owned()));
+    fn tell_trouble(&mut self, (before, after): (&str, &str), why: &str) {
+        tracing::error!(%why, "trouble of our own");
+        let value = |word: &str| if word.is_empty() { Value::None } else { Value::Text(word.to_owned()) };
+        let (before, after) = (value(before), value(after));
         self.event(Who::System, None, What::System, before, after, why, None);
     }
 }

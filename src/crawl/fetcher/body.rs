@@ -19,6 +19,7 @@ use super::search::Wanted;
 use crate::archive::{Tee, Truncated};
 use crate::control::{Outcome, RequestKind};
 use crate::crawl::links::Found;
+use crate::fault;
 
 /// Decoded bytes of a robots.txt that are kept: the 512 KiB that are parsed, and one byte more, so that
 /// the parser can tell that there was more.
@@ -218,6 +219,7 @@ async fn pump(
                 tee.push(slice).await.map_err(|error| Early::Wire(unspooled(&error)))?;
             }
             if broken.is_none() {
+                fault::pass("decoder");
                 match decoding.push(slice) {
                     Err(stop @ Stop::Broken(_)) if tee.is_some() => broken = Some(stop),
                     pushed => pushed.map_err(Early::Decode)?,

@@ -1,8 +1,9 @@
-//! A disk at which the process ends: before its n-th operation, or half way through it.
+//! A disk at which the process ends: before its n-th operation, or half way through it; or only the thread.
 //!
 //! `CRAWLDECK_TEST_CRASH_AT=store:17` aborts the process before the 17th durable operation (open, write, cut, rename,
-//! sync) of the layer `store`; `store:17:half` does half of it first, if it is a write. Every durable operation of the
-//! program goes through a [`Disk`], so these points are all there are.
+//! sync) of the layer `store`; `store:17:half` does half of it first, if it is a write, and `store:17:panic` panics
+//! there instead, which ends the thread that writes. Every durable operation of the program goes through a [`Disk`], so
+//! these points are all there are.
 
 use std::io;
 use std::path::Path;
@@ -11,22 +12,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Disk, DiskFile, Identity, SystemDisk};
 
-/// Where the process is to be aborted: layer, number of the operation from 1, and perhaps `half`.
+/// Where the process is to be aborted: layer, number of the operation from 1, and perhaps `half` or `panic`.
 pub const CRASH_AT: &str = "CRAWLDECK_TEST_CRASH_AT";
 
 /// When to crash, shared by a disk and its files.
 struct Crash {
     done: AtomicU64,
     at: u64,
-    half: bool,
+    way: Way,
+}
+
+/// How.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Abort,
+    Half,
+    Panic,
 }
 
 impl Crash {
-    /// One more operation; aborts if it is the one, after `half` of it.
+    /// One more operation; aborts if it is the one, after `half` of it, or panics.
+    #[expect(clippy::panic, reason = "it is what the test asks for")]
     fn pass(&self, half: impl FnOnce()) {
         if self.done.fetch_add(1, Ordering::SeqCst) + 1 == self.at {
-            if self.half {
-                half();
+            match self.way {
+                Way::Abort => {}
+                Way::Half => half(),
+                Way::Panic => std::panic::panic_any(format!("asked for by {CRASH_AT}")),
             }
             std::process::abort();
         }
@@ -45,8 +57,12 @@ impl CrashingDisk {
             return None;
         }
         let at = words.next()?.parse().ok()?;
-        let half = words.next() == Some("half");
-        Some(Self(Arc::new(Crash { done: AtomicU64::new(0), at, half })))
+        let way = match words.next() {
+            Some("half") => Way::Half,
+            Some("panic") => Way::Panic,
+            _ => Way::Abort,
+        };
+        Some(Self(Arc::new(Crash { done: AtomicU64::new(0), at, way })))
     }
 }
 

@@ -23,9 +23,7 @@ pub(super) fn draw(scene: &Scene<'_>, brush: &mut Brush<'_>) {
         Some(words) => lines.push((words, Meaning::Trouble)),
         None => lines.push((format!("{} {}%", header::state_word(scene), percent(settled, all)), Meaning::Title)),
     }
-    if let Some(words) = &totals.config_trouble {
-        lines.push((format!("! {words}"), Meaning::Trouble));
-    }
+    lines.extend(totals.banners().map(|words| (format!("! {words}"), Meaning::Trouble)));
     lines.extend(header::frozen(scene).map(|words| (words, Meaning::Trouble)));
     lines.push((format!("STUCK {}", counts.stuck), Meaning::Text));
     lines.push((format!("ANGRY {}", counts.angry), Meaning::Text));

@@ -68,6 +68,31 @@ impl Disk for FailingDisk {
     }
 }
 
+/// A disk that renames nothing as long as it is told so.
+#[derive(Clone, Default)]
+pub(crate) struct NoRename(pub(crate) Arc<AtomicBool>);
+
+impl Disk for NoRename {
+    fn open(&mut self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        SystemDisk.open(path)
+    }
+
+    fn identity(&mut self, path: &Path) -> io::Result<Option<Identity>> {
+        SystemDisk.identity(path)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        match self.0.load(Ordering::SeqCst) {
+            true => Err(io::Error::from_raw_os_error(5)),
+            false => SystemDisk.rename(from, to),
+        }
+    }
+
+    fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        SystemDisk.sync_dir(dir)
+    }
+}
+
 struct FailingFile {
     file: Box<dyn DiskFile>,
     /// Its size at the last sync.

@@ -50,6 +50,8 @@ pub(crate) struct Crawl {
     fetch: Option<Arc<dyn Fetch>>,
     disk: Box<dyn Disk>,
     store_disk: Box<dyn Disk>,
+    /// How its journal and its store write.
+    pub(crate) writes: (JournalOptions, StoreOptions),
     folder: Option<tempfile::TempDir>,
     looked_at: bool,
     looks: Looks,
@@ -84,6 +86,7 @@ impl Crawl {
             fetch: None,
             disk: Box::new(SystemDisk),
             store_disk: Box::new(SystemDisk),
+            writes: (JournalOptions::default(), StoreOptions::default()),
             folder: None,
             looked_at: true,
             looks: Looks::Closely,
@@ -201,7 +204,7 @@ impl Crawl {
         let dir = self.folder.take().unwrap_or_else(|| tempfile::tempdir().expect("a folder"));
         let room = self.keep.any().then(|| Room::new(dir.path(), self.keep));
         let fetch = self.fetch.clone().unwrap_or_else(|| Arc::new(self.real_fetch(room.clone())));
-        let Self { config, urls, lists, disk, store_disk, looked_at, looks, archive_disk, memory, .. } = self;
+        let Self { config, urls, lists, disk, store_disk, looked_at, looks, archive_disk, memory, writes, .. } = self;
         // A child that another test is about to start may hold the lock for a moment.
         let folder = until("the folder is free", || RunFolder::open(dir.path()).ok());
         let clock = Arc::new(SystemClock::new());
@@ -211,21 +214,18 @@ impl Crawl {
         }
         let retry = Duration::from_millis(50);
         let rows = loaded.as_ref().map_or(0, |loaded| loaded.rows);
-        let options = JournalOptions { group: Duration::from_millis(10), retry, rows, ..Default::default() };
+        let options = JournalOptions { group: Duration::from_millis(10), retry, rows, ..writes.0 };
         let journal = Journal::open_with(dir.path(), clock.clone(), disk, options).expect("a journal");
         let options = ArchiveOptions { retry, ..ArchiveOptions::default() };
         let archive = room.map(|room| {
             Archive::open_with(dir.path(), room, clock.clone(), archive_disk, options).expect("an archive")
         });
-        let options = StoreOptions { group: Duration::from_millis(20), retry, ..Default::default() };
+        let options = StoreOptions { group: Duration::from_millis(20), retry, ..writes.1 };
         let mut barriers: Vec<Box<dyn Barrier>> = vec![Box::new(journal.barrier())];
         barriers.extend(archive.as_ref().map(|archive| Box::new(archive.barrier()) as Box<dyn Barrier>));
-        let found = loaded.as_mut();
-        let store = match found {
-            Some(found) => Store::start(dir.path(), found, barriers, store_disk, options),
-            None => Store::start(dir.path(), &mut Loaded::default(), barriers, store_disk, options),
-        };
-        let store = store.expect("a store");
+        let mut none = Loaded::default();
+        let found = loaded.as_mut().unwrap_or(&mut none);
+        let store = Store::start(dir.path(), found, barriers, store_disk, options).expect("a store");
         // A file, not arguments: thousands of URLs come as a user would give them.
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(urls.join("\n").as_bytes()).expect("written");
