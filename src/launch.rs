@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use crate::cli::{CheckArgs, DemoArgs, MemoryAct, ReviewArgs, RunArgs, SimulateArgs};
 use crate::clock::SystemClock;
@@ -30,6 +31,8 @@ const FOLDERS_TRIED: u32 = 16;
 
 /// What the demo remembers, in its run folder.
 const DEMO_MEMORY: &str = "memory";
+/// Threads of a session beside the runtime's: it starts about so many.
+const THREADS: usize = 18;
 /// The demo's servers get so long to close their connections.
 const SERVERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -275,8 +278,27 @@ fn review_screen(args: &ReviewArgs, out: &mut dyn Write) -> u8 {
     }
 }
 
+/// Starts so many threads at once, and ends them: whether a session could have them.
+fn start_threads(wanted: usize) -> io::Result<()> {
+    let gate = Mutex::new(());
+    std::thread::scope(|scope| {
+        // Closed until all are there, or one is not.
+        let _closed = gate.lock();
+        for _ in 0..wanted {
+            std::thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()))?;
+        }
+        Ok(())
+    })
+}
+
 /// Runs a session on the runtime that the crawl needs.
 fn in_runtime(session: impl Future<Output = Result<u8, session::SessionError>>) -> u8 {
+    // Looked at first: the runtime, and libraries, panic or hang where a thread of theirs cannot be had.
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    if let Err(error) = start_threads(workers + THREADS) {
+        let many = workers + THREADS;
+        return complain(format!("{many} threads cannot be started: {error}; raise the limit (ulimit -u)"), FAILED);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return complain(format!("the runtime cannot be started: {error}"), FAILED),

@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -23,7 +24,7 @@ use crate::control::Mono;
 use crate::control::prior::PriorKind;
 use crate::crawl::engine::{Engine, EngineParts, Looks, RunEnd};
 use crate::crawl::fetcher::{FetcherOptions, HttpFetcher};
-use crate::crawl::input::{self, Source};
+use crate::crawl::input::{self, InputError, Source};
 use crate::crawl::resume::resume;
 use crate::headless;
 use crate::journal::disk::disk_for;
@@ -114,7 +115,10 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
         },
     )
     .map_err(usage)?;
-    let inputs = input::spawn(sources).map_err(usage)?;
+    let inputs = input::spawn(sources).map_err(|error| match error {
+        InputError::Thread(_) => failed(error),
+        _ => usage(error),
+    })?;
     let folder = RunFolder::open(&dir).map_err(usage)?;
     let filter = std::env::var(LOG_VARIABLE).ok();
     let _log = logging::start(folder.path(), clock.clone(), filter.as_deref()).map_err(failed)?;
@@ -166,7 +170,7 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
             headless::report(snapshots, std::io::stderr());
             drop(told);
         };
-        thread.spawn(report).map_err(failed)?;
+        thread.spawn(report).map_err(|error| no_thread("that writes status lines", &error))?;
         (None, Some(said))
     };
     let stopped = Stopped::default();
@@ -175,7 +179,8 @@ pub async fn run(options: SessionOptions) -> Result<u8, SessionError> {
     let timer = ends_after.map(|after| tokio::spawn(drain_after(after, requests.clone())));
     let reloading = config_file.map(|file| {
         let file = within_descriptors(file, sockets);
-        reload::spawn(file, Config::clone(&config), requests.clone(), clock.clone()).map_err(failed)
+        let spawned = reload::spawn(file, Config::clone(&config), requests.clone(), clock.clone());
+        spawned.map_err(|error| no_thread("that reads the configuration again", &error))
     });
     let (_reloader, ask) = reloading.transpose()?.unzip();
     drop(requests);
@@ -249,9 +254,16 @@ async fn open_memory(config: &Config, seed: u64, now: Mono) -> Result<Option<Kee
         return Ok(None);
     }
     let open = move || Keeper::open(prior, file.map(Memory::at).or_else(Memory::of_user), seed, now);
-    let opened = tokio::task::spawn_blocking(open).await;
-    // What cannot be remembered is no reason not to crawl.
-    Ok(Some(opened.unwrap_or_else(|error| Keeper::without(prior, seed, now, &Clean::new(error.to_string())))))
+    // What cannot be remembered is no reason not to crawl; a thread that cannot be had is a panic here.
+    let without = |why: Clean| Keeper::without(prior, seed, now, &why);
+    Ok(Some(match catch_unwind(AssertUnwindSafe(|| tokio::task::spawn_blocking(open))) {
+        Ok(opening) => opening.await.unwrap_or_else(|error| without(Clean::new(error.to_string()))),
+        Err(panic) => without(of_panic(panic.as_ref())),
+    }))
+}
+
+fn no_thread(whose: &str, error: &std::io::Error) -> SessionError {
+    failed(format!("the thread {whose} cannot be started: {error}"))
 }
 
 /// Lets the process open as many files and sockets as the system allows it to; how many of them may be sockets.

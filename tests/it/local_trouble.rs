@@ -1,6 +1,7 @@
-//! Trouble of our own machine: descriptors and ports that run out. It is no host's fault, granting rests, and it is said.
+//! Trouble of our own machine: descriptors, ports and threads that run out. It is no host's fault, granting rests, and it is said.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -179,4 +180,40 @@ fn crawl_with_four_ports() {
     assert_alarm(&ended.err, " RESTING: ", "Cannot assign requested address");
     assert!(no_host_pays(&scene, 24, &ended.err) >= 1, "{}", ended.err);
     assert_eq!(scene.assert_journal_complete(), 24, "what was not sent has no row");
+}
+
+#[test]
+fn row_31_with_few_threads_it_says_so_at_once_or_crawls() {
+    // For root there is no limit: then somebody else runs it, who may see neither the binary nor the scene.
+    let root = rustix::process::getuid().is_root();
+    let scene = Scene::of(&["a.test"], fine(Duration::ZERO), (50.0, 20.0), "");
+    scene.list(&["a.test"], 5);
+    let binary = scene.path().join("crawldeck");
+    fs::copy(BINARY, &binary).expect("copied");
+    let open = |mode: u32| fs::set_permissions(scene.path(), fs::Permissions::from_mode(mode)).expect("ours");
+    open(if root { 0o777 } else { 0o700 });
+    let (mut refused, mut crawled) = (0, 0);
+    for threads in [1, 2, 3, 5, 8, 9, 10, 11, 14, 60] {
+        let mut command = Command::new(if root { "setpriv" } else { "prlimit" });
+        if root {
+            command.args(["--reuid=54321", "--regid=54321", "--clear-groups", "prlimit"]);
+        }
+        command.arg(format!("--nproc={threads}")).arg(&binary).args(["run", "-c", "scene.toml", "-u", "urls.txt"]);
+        command.args(["--headless", "-d", &format!("crawl-{threads}")]);
+        command.env("XDG_DATA_HOME", scene.path().join("data")).env("RUST_BACKTRACE", "0");
+        let output = command.current_dir(scene.path()).output().expect("util-linux is there");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        match output.status.code() {
+            Some(0) => crawled += 1,
+            Some(1) => {
+                let last = told.lines().last().unwrap_or_default();
+                let in_words = last.starts_with("crawldeck: ") && (last.contains("thread") || last.contains("start"));
+                assert!(in_words, "{threads} threads: {told}");
+                refused += 1;
+            }
+            code => panic!("{threads} threads: exit code {code:?}: {told}"),
+        }
+    }
+    assert!(refused >= 8 || !root, "{refused} were refused: the limit does nothing");
+    assert!(crawled >= 1 || !root, "60 threads are enough for five pages");
 }

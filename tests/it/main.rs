@@ -8,6 +8,7 @@ mod architecture;
 mod archive;
 mod bombs;
 mod cli;
+mod clocks;
 mod control_properties;
 mod crash;
 mod crash_links;

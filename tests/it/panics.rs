@@ -12,7 +12,7 @@ use crate::support::binary::{Child, Ended, Scene, fine};
 use crate::support::pty::{Pty, Tie, after_screen, foreign};
 use crate::support::records;
 
-const PAGES: usize = 40;
+const PAGES: usize = 80;
 
 /// What every such panic says of itself.
 const ASKED: &str = "panicked: asked for by CRAWLDECK_TEST_";
@@ -101,7 +101,7 @@ fn row_42_a_panic_of_the_engine_ends_the_crawl_and_loses_nothing() {
 
 #[test]
 fn row_42_a_panic_of_the_thread_that_reads_urls_back_ends_the_crawl_and_loses_nothing() {
-    const MORE: usize = 5 * PAGES;
+    const MORE: usize = 3 * PAGES;
     let scene = scene(MORE, 50.0);
     let drained = scene.headless();
     scene.arrivals("some pages", 45);
@@ -140,10 +140,10 @@ fn row_42_a_panic_of_what_the_crawl_can_do_without_is_told_and_the_crawl_goes_on
         ("config:1", "scene.toml is not read again: its reader panicked: "),
     ];
     for (part, words) in cases {
-        let scene = scene(3 * PAGES, 50.0);
+        let scene = scene(2 * PAGES, 50.0);
         let ended = run(&scene, ("CRAWLDECK_TEST_PANIC_IN", part));
         assert_eq!(ended.code, Some(0), "{part}: {}", ended.err);
-        assert_complete(&scene, 3 * PAGES);
+        assert_complete(&scene, 2 * PAGES);
         let told = told(&scene);
         assert!(told.iter().any(|why| why.starts_with(words) && why.contains("asked for by")), "{part}: {told:?}");
     }
