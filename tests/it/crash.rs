@@ -4,7 +4,7 @@
 //! it is never asked for again, nothing that came in is missing, no record is damaged, and in the end every number of
 //! the store equals the journal's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use hyper::HeaderMap;
 
 use crate::support::binary::{Child, Scene, until};
 use crate::support::lab::Behaviour;
-use crate::support::records;
+use crate::support::{records, warc};
 
 /// Random kills in all, unless `CRAWLDECK_KILLS` says otherwise.
 const KILLS: usize = 200;
@@ -54,7 +54,11 @@ fn fate_of(number: usize) -> Fate {
 
 /// A scene with so many pages on each of two hosts, and a few URLs that are skipped.
 pub(crate) fn scene(pages: usize, rate: f64) -> Scene {
-    let scene = Scene::new(mixed(), rate, 20.0, MORE);
+    scene_of(pages, rate, MORE)
+}
+
+fn scene_of(pages: usize, rate: f64, more: &str) -> Scene {
+    let scene = Scene::new(mixed(), rate, 20.0, more);
     let mut list = String::new();
     for number in 0..pages {
         for host in ["a.test", "b.test"] {
@@ -146,8 +150,10 @@ fn refetches(scene: &Scene, pages: usize) -> usize {
 fn crash_at_every_operation(layer: &str, ending: &str) {
     // Long enough for several transactions.
     const PAGES: usize = 40;
+    let keeps = layer == "archive";
+    let more = format!("{MORE}[output]\nwarc = {keeps}\n");
     for number in 1.. {
-        let scene = scene(PAGES, 50.0);
+        let scene = scene_of(PAGES, 50.0, &more);
         let mut args = scene.run();
         args.push("--headless".into());
         let at = format!("{layer}:{number}{ending}");
@@ -160,12 +166,39 @@ fn crash_at_every_operation(layer: &str, ending: &str) {
         assert_eq!(again.code, Some(0), "after a crash at {at}: {}", again.err);
         known.check(&scene);
         assert_complete(&scene, PAGES);
+        if keeps {
+            assert_kept(&scene, &at);
+        }
         if crashed.code.is_some() {
             assert_eq!(crashed.code, Some(0), "{}", crashed.err);
             assert!(number > 8, "the layer {layer} does fewer operations than it must");
             return;
         }
     }
+}
+
+/// Every answer that the journal tells of has its record, and all records are whole.
+fn assert_kept(scene: &Scene, at: &str) {
+    let dir = scene.dir();
+    let records = warc::records(&dir);
+    let kept = records.iter().filter(|record| matches!(record.kind(), "response" | "revisit"));
+    let kept: HashSet<&str> = kept.map(|record| record.need("WARC-Target-URI")).collect();
+    each_url::<StoreError>(&dir, |listed| {
+        let is_kept = listed.fate != Some(Fate::Done) || kept.contains(listed.url);
+        assert!(is_kept, "after a crash at {at}: {} is done without its record", listed.url);
+        Ok(())
+    })
+    .expect("the store is whole");
+}
+
+#[test]
+fn row_12_a_crash_before_any_operation_of_the_archive_loses_no_record() {
+    crash_at_every_operation("archive", "");
+}
+
+#[test]
+fn row_12_a_crash_in_the_middle_of_any_write_of_the_archive_loses_no_record() {
+    crash_at_every_operation("archive", ":half");
 }
 
 #[test]
