@@ -381,3 +381,39 @@ fn row_07_differences_from_the_published_parser() {
     assert!(!allows(file.as_bytes(), "FooBot", &format!("{long}/qux")));
     assert!(allows(file.as_bytes(), "FooBot", "/fux"));
 }
+
+/// Sixty bodies that mean one thing: line ends, encodings and what stands before the first group change nothing.
+#[test]
+fn row_07_sixty_bodies_that_mean_the_same_forbid_the_same() {
+    let lines = ["User-agent: *", "Disallow: /secret/", "Allow: /secret/open", "Crawl-delay: 2"];
+    let before: [&[&str]; 3] =
+        [&[], &["", "\0\0\0", "a line without a colon", ""], &["<html>", "<p>Not found</p>", "# c"]];
+    let utf16 = |text: &str, unit: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(unit).collect()
+    };
+    let mut bodies = 0;
+    for end in ["\n", "\r", "\r\n", "\n\r\n"] {
+        for before in before {
+            let text: String = before.iter().chain(&lines).flat_map(|line| [*line, end]).collect();
+            let encoded = [
+                text.clone().into_bytes(),
+                format!("\u{feff}{text}").into_bytes(),
+                format!("# c{end}\u{feff}{text}").into_bytes(),
+                utf16(&text, u16::to_le_bytes),
+                utf16(&text, u16::to_be_bytes),
+            ];
+            for body in encoded {
+                bodies += 1;
+                for (path, allowed) in [("/secret/", false), ("/secret/x", false), ("/secret/open", true), ("/", true)]
+                {
+                    assert_eq!(allows(&body, "crawldeck", path), allowed, "{path} in {}", body.escape_ascii());
+                }
+                // Cut off anywhere it is borne, and half a line is no rule.
+                for length in 0..body.len() {
+                    Rules::parse(&body[..length], Extent::Cut, "crawldeck").access(&Target::new("/secret/x"));
+                }
+            }
+        }
+    }
+    assert_eq!(bodies, 60);
+}
