@@ -79,11 +79,14 @@ impl Rules {
             rules.notes.push("robots.txt looks like HTML".into());
         }
         let mut groups = Groups::new(product_token(user_agent.as_bytes()));
-        let mut sitemaps_dropped = 0_u32;
+        let (mut sitemaps_dropped, mut begun) = (0_u32, false);
         for (number, line) in (1_u32..).zip(lines(&text)) {
+            // A mark may stand behind comments. It hides no first group; later in a file it makes its line none.
+            let line = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| !begun).unwrap_or(line);
             let Some((key, value)) = key_and_value(line) else { continue };
             let is = |name: &str| key.eq_ignore_ascii_case(name.as_bytes());
             if is("user-agent") {
+                begun = true;
                 groups.user_agent(value);
             } else if is("allow") || is("disallow") {
                 let allow = is("allow");
