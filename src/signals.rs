@@ -52,7 +52,7 @@ pub struct Signals([Signal; 7]);
 /// the terminal as it is.
 pub fn take() -> io::Result<Signals> {
     // A file that may not grow (`ulimit -f`) is a full disk: whoever writes is told, and nobody is killed.
-    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
+    drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
     let interrupt = signal(SignalKind::interrupt())?;
     let terminate = signal(SignalKind::terminate())?;
     let hangup = signal(SignalKind::hangup())?;

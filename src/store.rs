@@ -28,7 +28,7 @@ pub mod room;
 pub mod states;
 mod writer;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::Anchor;
+use crate::control::Mono;
 use crate::journal::disk::Disk;
 use crate::journal::handover;
 use crate::text::Clean;
@@ -167,6 +168,8 @@ pub enum StoreError {
 pub struct StoreOptions {
     /// The engine hands a transaction over this often.
     pub group: Duration,
+    /// What ended so long ago and is not on the medium yet is [late](Store::late).
+    pub kill_costs: Duration,
     /// A disk that cannot be written to is tried again after this.
     pub retry: Duration,
     /// The file of states is not written anew below this size, in bytes.
@@ -175,7 +178,13 @@ pub struct StoreOptions {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { group: Duration::from_millis(250), retry: Duration::from_secs(1), rewrite_min: states::REWRITE_MIN }
+        Self {
+            // A disk has the rest of `kill_costs` before it holds anything up.
+            group: Duration::from_millis(200),
+            kill_costs: Duration::from_millis(250),
+            retry: Duration::from_secs(1),
+            rewrite_min: states::REWRITE_MIN,
+        }
     }
 }
 
@@ -212,10 +221,24 @@ pub struct Store {
     counters: Vec<Option<Counter>>,
     /// Transactions handed over.
     handed: u64,
+    /// URLs that ended since the last one.
+    ends: u32,
+    /// Those that ended with each that may not be on the medium yet. Bounded: while URLs of one wait for long, none
+    /// are granted.
+    ended: VecDeque<Ended>,
     /// Tries that may not be on the medium yet, and the transaction they are in.
     tries: HashMap<u32, u64, BuildHasherDefault<Folded>>,
     health: watch::Receiver<StoreHealth>,
     closed: bool,
+}
+
+/// URLs that ended with a transaction.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    transaction: u64,
+    count: u32,
+    /// When it was handed over.
+    at: Mono,
 }
 
 /// Tries that are remembered before those that are written are forgotten.
@@ -259,6 +282,8 @@ impl Store {
             tellers,
             counters,
             handed: 0,
+            ends: 0,
+            ended: VecDeque::new(),
             tries: HashMap::default(),
             health,
             closed: false,
@@ -289,6 +314,7 @@ impl Store {
 
     /// What became of a URL, and why.
     pub fn fate(&mut self, id: UrlId, fate: Fate, why: &str) {
+        self.ends = self.ends.saturating_add(1);
         self.append(|piece| {
             piece.ended.push(id.0);
             record::push_fate(&mut piece.payload, id, fate, why);
@@ -376,7 +402,22 @@ impl Store {
             mark: Mark { anchor, places, states: None },
         };
         self.handed += 1;
+        let written = self.written();
+        self.ended.retain(|ended| ended.transaction > written);
+        match std::mem::take(&mut self.ends) {
+            0 => {}
+            count => self.ended.push_back(Ended { transaction: self.handed, count, at: anchor.mono }),
+        }
         self.shared.push(transaction);
+    }
+
+    /// URLs that ended long before `now` and are not on the medium, since it is slow, or what has to be there before (the
+    /// journal, the archive): they count as in flight, as a kill costs them, too.
+    pub fn late(&self, now: Mono) -> u32 {
+        let written = self.written();
+        let oldest = now.before(self.options.kill_costs.saturating_sub(self.options.group));
+        let late = self.ended.iter().filter(|ended| ended.transaction > written && ended.at <= oldest);
+        late.fold(0, |sum, ended| sum.saturating_add(ended.count))
     }
 
     /// The transaction that everything said so far is in, once it is handed over.

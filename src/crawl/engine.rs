@@ -415,11 +415,18 @@ impl Engine {
             && self.journal.backlog() < crate::journal::BACKLOG_MAX
             && self.frontier.keeps_up()
             && !self.gathering.is_full()
+            && self.is_durable(now)
             && self
                 .archive
                 .as_ref()
                 .is_none_or(|archive| archive.has_room(self.controller.in_flight(), self.controller.concurrency()))
             && (limit == 0 || self.sent < limit)
+    }
+
+    /// Whether what ended is on the medium, but for what a kill may cost: what is in flight, and the last moment.
+    fn is_durable(&self, now: Mono) -> bool {
+        let late = self.frontier.store_ref().map_or(0, |store| store.late(now));
+        late == 0 || late.saturating_add(self.controller.in_flight()) < self.controller.concurrency()
     }
 
     fn is_over(&mut self) -> bool {

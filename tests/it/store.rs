@@ -30,7 +30,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn eager() -> StoreOptions {
     // Small enough that the states are written anew on the way.
-    StoreOptions { group: Duration::ZERO, retry: Duration::from_millis(1), rewrite_min: 8_000 }
+    StoreOptions {
+        group: Duration::ZERO,
+        retry: Duration::from_millis(1),
+        rewrite_min: 8_000,
+        ..StoreOptions::default()
+    }
 }
 
 fn read(run: &Path) -> Result<Loaded, StoreError> {

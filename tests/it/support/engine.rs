@@ -62,7 +62,8 @@ pub(crate) struct Crawl {
 
 /// A store of a crawl that begins, in the run folder `dir`.
 pub(crate) fn store_in(dir: &Path) -> Store {
-    let (disk, options) = (Box::new(SystemDisk), StoreOptions::default());
+    // It is written in real time, whatever time the crawl runs in.
+    let (disk, options) = (Box::new(SystemDisk), StoreOptions { kill_costs: Duration::MAX, ..StoreOptions::default() });
     Store::start(dir, &mut Loaded::default(), Vec::new(), disk, options).expect("a store")
 }
 
