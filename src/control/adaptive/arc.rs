@@ -97,6 +97,10 @@ const ROUND_SECS: f64 = 900.0;
 /// Of the budget so much is used where the limit does not move: there it is enough, and some ban beyond five.
 const QUIET_BUDGET: f64 = 4.0;
 
+/// How far below the estimate it goes on after an incident, as a share, and after an hour or more without work.
+const RECOVER_DEPTH: f64 = 0.2;
+const AWAY_DEPTH: f64 = 0.3;
+
 /// What measurements moved up and down counts for so long, seconds …
 const WANDER_SECS: f64 = 1800.0;
 /// … and where it is more than this both ways, as a logarithm, the limit wanders.
@@ -205,6 +209,9 @@ pub struct Arc {
     rises: f32,
     #[serde(default)]
     falls: f32,
+    /// It recovers from a long absence, not from an incident.
+    #[serde(default)]
+    returned: bool,
     /// Where refusals cost long blocks: the estimate at which the last one came.
     #[serde(default)]
     met: f32,
@@ -257,6 +264,7 @@ impl Arc {
             told: original,
             rises: 0.0,
             falls: 0.0,
+            returned: false,
             met: 0.0,
         }
     }
@@ -394,7 +402,8 @@ impl Arc {
             Phase::Recover => {
                 let x = (elapsed / self.recover_secs()).min(1.0);
                 let left = (1.0 - x).powi(3);
-                self.cruise_rate(now) * (1.0 - 0.2 * left)
+                let depth = if self.returned { AWAY_DEPTH } else { RECOVER_DEPTH };
+                self.cruise_rate(now) * (1.0 - depth * left)
             }
         }
     }
@@ -418,6 +427,7 @@ impl Arc {
     fn enter(&mut self, now: Mono, phase: Phase) {
         self.phase = phase;
         self.since = now;
+        self.returned = false;
         if phase == Phase::Probe {
             self.saved = self.measure.saved(now, self.limit);
         }
@@ -472,8 +482,9 @@ impl RateController for Arc {
             self.step = SLOW_START.min(self.original.rate);
             self.enter(now, Phase::Slow);
         }
-        let gap = self.measure.on_send(now, self.bounded(now), self.limit, self.episode.is_some());
+        let mut gap = self.measure.on_send(now, self.bounded(now), self.limit, self.episode.is_some());
         if let Some(episode) = &mut self.episode {
+            gap = episode.late(now, self.cut, bounds.held_until);
             episode.on_send(now);
         }
         if gap > 0.0 {
