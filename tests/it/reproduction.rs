@@ -283,7 +283,7 @@ const ORACLE: &Rows = &[
 #[test]
 fn the_tables_of_the_other_peers_come_out() {
     let peer = Candidate::Peer;
-    compare(&peer(Peer::ScrapyAutothrottle), SCRAPY, 0.01, 0.06);
+    compare(&peer(Peer::ScrapyAutothrottle), SCRAPY, 0.02, 0.06);
     compare(&peer(Peer::AwsCubic), AWS, 0.02, 0.08);
     compare(&peer(Peer::Crawlee), CRAWLEE, 0.015, 0.04);
     compare(&peer(Peer::Zeno), ZENO, 0.02, 0.06);

@@ -237,7 +237,7 @@ fn wanted_22_rate_state_survives_a_restart_and_more_hosts_than_places() {
             (0..2 * HOSTS).map(|host| ServerModel::new(spec.clone(), host.into())).collect();
         let mut respond = move |now: Mono, host: HostId| {
             // The first of each four says for how long, after a minute.
-            if host.0 % 4 == 0 && host.0 < HOSTS && now.as_secs_f64() > 60.0 {
+            if host.0.is_multiple_of(4) && host.0 < HOSTS && now.as_secs_f64() > 60.0 {
                 return Response { retry_after: Some(Duration::from_secs(1_800)), ..status(429) };
             }
             status(servers[host.0 as usize].respond(now, &SimRequest::get("/p/0")).status)

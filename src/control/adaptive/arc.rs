@@ -43,7 +43,8 @@
 //!
 //! The files: `motion` (what time brings: cruise, probe, climb, creep, track), `measure` (the mark, the count, the
 //! server's bucket as we imagine it), `episode` (a refusal and what it taught), `restraint` (errors never speed a host up: the
-//! rule by code), `overload` (latency, a surge of errors, timeouts), `recall` (a learned prior), `explain` (the number in words).
+//! rule by code), `overload` (latency, a surge of errors, timeouts), `recall` (a learned prior, and what an absence leaves),
+//! `explain` (the number in words).
 
 mod episode;
 mod explain;
@@ -96,10 +97,6 @@ const DEPRESSED_MAX: f64 = 450.0;
 const ROUND_SECS: f64 = 900.0;
 /// Of the budget so much is used where the limit does not move: there it is enough, and some ban beyond five.
 const QUIET_BUDGET: f64 = 4.0;
-
-/// How far below the estimate it goes on after an incident, as a share, and after an hour or more without work.
-const RECOVER_DEPTH: f64 = 0.2;
-const AWAY_DEPTH: f64 = 0.3;
 
 /// What measurements moved up and down counts for so long, seconds …
 const WANDER_SECS: f64 = 1800.0;
@@ -399,17 +396,8 @@ impl Arc {
                 let curve = self.cruise_rate(now) * (1.0 + 0.03 * x + 0.09 * x.powi(3));
                 curve.max(self.recalled(x))
             }
-            Phase::Recover => {
-                let x = (elapsed / self.recover_secs()).min(1.0);
-                let left = (1.0 - x).powi(3);
-                let depth = if self.returned { AWAY_DEPTH } else { RECOVER_DEPTH };
-                self.cruise_rate(now) * (1.0 - depth * left)
-            }
+            Phase::Recover => self.recovering(now, elapsed),
         }
-    }
-
-    fn recover_secs(&self) -> f64 {
-        5.0_f64.max(4.0 / self.limit)
     }
 
     fn bounded(&self, now: Mono) -> f64 {
