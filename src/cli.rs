@@ -277,6 +277,8 @@ pub enum SimulatedController {
     Heritrix,
     /// Crawlee.
     Crawlee,
+    /// Who knows the hidden limit: what nobody can reach.
+    Oracle,
 }
 
 /// A range of seeds, both ends included.

@@ -203,6 +203,7 @@ fn contender(named: SimulatedController, settings: &Settings) -> Result<Contende
         SimulatedController::AwsCubic => peer("aws-cubic", Peer::AwsCubic),
         SimulatedController::Heritrix => peer("heritrix", Peer::Heritrix),
         SimulatedController::Crawlee => peer("crawlee", Peer::Crawlee),
+        SimulatedController::Oracle => peer("oracle", Peer::Oracle),
     }
 }
 

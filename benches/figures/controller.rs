@@ -87,7 +87,7 @@ struct Rates {
 impl Rates {
     fn new(kind: ControllerKind) -> Self {
         let original = Original { rate: 10.0, capacity: 10.0 };
-        let bounds = Bounds { original, min_rate: 0.0, refused: 1, budget: 8, cold: false };
+        let bounds = Bounds { original, min_rate: 0.0, refused: 1, budget: 8, cold: false, held_until: Mono::ZERO };
         Self { each: (0..HOSTS).map(|_| Adaptive::new(kind, original)).collect(), bounds, now: 1_000_000_000 }
     }
 

@@ -64,6 +64,8 @@ pub struct Bounds {
     pub budget: u32,
     /// The cold start bounds the rate.
     pub cold: bool,
+    /// Until when the host is held, or was, if the request being sent ends that; [`Mono::ZERO`] = it was not.
+    pub held_until: Mono,
 }
 
 impl Bounds {

@@ -157,6 +157,7 @@ impl HotGroup {
             refused: self.refusals.within(now),
             budget: host.operator.budget.unwrap_or(settings.policies[0].refusal_budget),
             cold: self.is_cold(settings),
+            held_until: self.holding.hold().map_or(Mono::ZERO, |hold| hold.until),
         }
     }
 

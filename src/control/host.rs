@@ -526,6 +526,7 @@ impl Hot {
             refused: self.refusals.within(now),
             budget: self.operator.budget.unwrap_or(policy.refusal_budget),
             cold: self.is_cold(settings),
+            held_until: self.holding.hold().map_or(Mono::ZERO, |hold| hold.until),
         }
     }
 

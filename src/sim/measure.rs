@@ -201,9 +201,10 @@ impl Windows {
         }
     }
 
-    /// Whether the window has this share of what is allowed.
+    /// Whether the window has this share of what is allowed; where nothing can be accepted, none has.
     fn has(&self, from: usize, to: usize, share: f64) -> bool {
-        self.accepted(from, to) >= share * self.allowed(from, to)
+        let allowed = self.allowed(from, to);
+        allowed > 0.0 && self.accepted(from, to) >= share * allowed
     }
 }
 
@@ -293,6 +294,17 @@ mod tests {
         assert_eq!(report.converge_seconds, Some(92.0));
         assert!((report.goodput - (100.0 + 260.0 * 4.0) / 1_440.0).abs() < 1e-9);
         assert_eq!((report.refused, report.recover_seconds), (0, None));
+    }
+
+    #[test]
+    fn who_gets_nothing_but_errors_never_converges_and_never_comes_back() {
+        let mut server = SimServer { hours: 0.5, ..SimServer::named("errors") };
+        server.spec.limit = Limit::Bucket { rate: 4.0, burst: 1.0 };
+        server.spec.errors = 1.0;
+        let at = vec![Duration::from_secs(100), Duration::from_secs(300)];
+        server.spec.drift = Drift::Steps { at, factor: vec![0.25, 1.0] };
+        let report = Measure::new(&server, 1).finish(server.model(0)).report;
+        assert_eq!((report.converge_seconds, report.recover_seconds, report.goodput), (None, None, 0.0));
     }
 
     #[test]

@@ -1,31 +1,45 @@
 //! The rules of others, restated from what they publish, as clients to compare with.
 //!
-//! One file each. Every one gets its own policy of workers and retries, and every one is bound by the
+//! One file each, and `oracle`, who is nobody. Every one gets its own policy of workers and retries, and every one is bound by the
 //! operator's ceiling (rate, and a burst of the same number), as ours is. They always have work.
 //!
 //! How near they come to figures measured elsewhere with the same rules (goodput / refusals an hour; theirs → here,
-//! mean of 4 to 20 seeds; `tests/it/reproduction.rs` checks a sample):
+//! seed 1; `tests/it/reproduction.rs` checks every row that is here, on all servers):
 //!
 //! | | a | c | d | g | k | m |
 //! | --- | --- | --- | --- | --- | --- | --- |
 //! | mission | .990/103 → .990/103 | .978/199 → .978/199 | .978/215 → .981/216 | .182/26 → .182/26 | .948/149 → .949/149 | .833/88 → .832/88 |
 //! | scrapy | 1.00/11792 → 1.00/11722 | .903/6082 → .901/6037 | 1.00/3810 → .999/3743 | .431/15827 → .432/15754 | 1.00/8155 → 1.00/8199 | 1.00/17955 → .997/17922 |
 //! | aws | 1.00/1530 → 1.00/1532 | 1.00/1610 → 1.00/1603 | 1.00/1649 → 1.00/1661 | .385/2189 → .396/2053 | 1.00/1666 → 1.00/1672 | 1.00/1611 → .997/1611 |
-//! | zeno | .344/518 → .384/536 | .417/515 → .443/522 | .364/522 → .389/554 | .226/579 → .226/526 | .239/573 → .262/585 | .612/338 → .609/325 |
+//! | zeno | .344/518 → .359/524 | .417/515 → .431/523 | .364/522 → .381/547 | .226/579 → .226/573 | .239/573 → .253/583 | .612/338 → .607/325 |
 //! | heritrix | .157/0 → .157/0 | .079/0 → .079/0 | .074/0 → .074/0 | .157/0 → .157/0 | .104/0 → .105/0 | 1.00/423 → .997/423 |
-//! | crawlee | .084/79 → .084/78 | .042/196 → .042/196 | .037/112 → .040/65 | .350/148 → .350/148 | .033/249 → .034/248 | .251/422 → .249/422 |
+//! | crawlee | .084/79 → .084/78 | .042/196 → .042/196 | .037/112 → .040/64 | .350/148 → .350/147 | .033/249 → .033/247 | .251/422 → .246/423 |
+//! | oracle | .985/0 → .985/0 | .985/0 → .985/0 | .985/0 → .985/0 | .985/0 → .985/0 | .891/933 → .896/778 | .985/0 → .983/0 |
 //!
 //! On 200 random servers: mission .699, p10 .16, median 47/h, 81 bans → .695, .15, 48/h, 87.
 //!
-//! What decides: Zeno's first retry is at once and its bucket gets nothing during a penalty (else .50 to .87 on a);
-//! k wanders with 0.25 as its standard deviation, not its bound. The one row that does not come out is Crawlee on
-//! d (65 refusals an hour, not 112): when its exponent falls again is told too vaguely. Mission recovers on d in
-//! 137 s where 164 s was published: windows slide by the second here.
+//! What decides: Zeno's first retry is at once and its bucket gets nothing during a penalty (else .50 to .87 on a), and
+//! its workers look for a token each 50 ms (without that .384/536 on a, .226/526 on g); Crawlee's exponent begins anew
+//! after quiet for as long as it waited last; k wanders with 0.25 as its standard deviation, not its bound.
+//!
+//! What does not come out, and why:
+//!
+//! * Zeno on e (.476/410 → .515/395) and j (.871/567 → .852/502): its retries beat against the server's bucket, and small
+//!   things decide how. Nothing that it publishes was found to explain it (5 or 6 retries, 32 workers: the same).
+//! * Crawlee on d has 64 refusals an hour, not 112: nobody told what the bucket holds in its hour at a tenth. With two
+//!   seconds of the rate and 4 at least, as on c, it is .036/112, and mission recovers in 176 s (mean of 20 seeds; 164
+//!   published) where it takes 138 s here. On h (.023/27 → .014/19) a threshold is met in ten minutes, or just not.
+//! * Oracle on k: it does not know the noise, and another noise refuses another number.
+//! * "Static at operator rate" (a 1.000/15389): no rules of ours; `static` keeps the holds, so that it is refused less.
+//!   "Static at 0.95 of the lowest limit" comes out where nothing refuses it, on all but k.
+//! * "Halving, 5 s wait host-wide": `halving` on the servers where its mends change nothing.
+//! * The rows of AIMD, SRE and Netflix have no rules here: nobody crawls by them.
 
 mod aws_cubic;
 mod crawlee;
 mod heritrix;
 mod mission;
+mod oracle;
 mod scrapy_autothrottle;
 mod workers;
 mod zeno;
@@ -50,6 +64,8 @@ pub enum Peer {
     Heritrix,
     /// Crawlee's throttling request manager.
     Crawlee,
+    /// Nobody's: who knows the limit.
+    Oracle,
 }
 
 /// One host under somebody's rules.
@@ -74,7 +90,7 @@ struct Allowed {
 }
 
 impl Peer {
-    fn rules(self, allowed: Allowed, random: Random) -> Box<dyn Rules> {
+    fn rules(self, allowed: Allowed, server: &SimServer, random: Random) -> Box<dyn Rules> {
         match self {
             Self::Mission => Box::new(mission::Mission::new(allowed, random)),
             Self::ScrapyAutothrottle => Box::new(scrapy_autothrottle::AutoThrottle::new(allowed, random)),
@@ -82,6 +98,7 @@ impl Peer {
             Self::AwsCubic => Box::new(aws_cubic::AwsCubic::new(allowed, random)),
             Self::Heritrix => Box::new(heritrix::Heritrix::new(allowed)),
             Self::Crawlee => Box::new(crawlee::Crawlee::new(allowed)),
+            Self::Oracle => Box::new(oracle::Oracle::new(allowed, server)),
         }
     }
 }
@@ -96,7 +113,8 @@ impl PeerClient {
     pub(super) fn new(peer: Peer, servers: &[(SimServer, Supply)], random: &mut Random) -> Self {
         let host = |(server, _): &(SimServer, Supply)| {
             let original = Original { rate: server.ceiling, capacity: server.ceiling.max(1.0) };
-            peer.rules(Allowed { original, connections: server.connections }, Random::new(random.next_u64()))
+            let allowed = Allowed { original, connections: server.connections };
+            peer.rules(allowed, server, Random::new(random.next_u64()))
         };
         Self { hosts: servers.iter().map(host).collect(), now: Mono::ZERO }
     }

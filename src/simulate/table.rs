@@ -18,7 +18,7 @@ pub(super) fn write(asked: &Asked, reports: &[Report], out: &mut dyn Write) -> i
     for (server, contender, reports) in asked.groups(reports) {
         writeln!(
             out,
-            "{:width$}  {:19}  {:7.3}  {:9.1}  {:7}  {:>8}  {:>7}  {:4}  {:8.0}  {:8.0}",
+            "{:width$}  {:19}  {:7.3}  {:9.1}  {:7}  {:>8}  {:>7}  {:4}  {:>8}  {:>8}",
             Clean::new(server.id.as_str()).as_str(),
             contender.name,
             mean(reports, |report| report.goodput),
@@ -27,8 +27,8 @@ pub(super) fn write(asked: &Asked, reports: &[Report], out: &mut dyn Write) -> i
             seconds(reports, |report| report.converge_seconds),
             seconds(reports, |report| report.recover_seconds),
             reports.iter().map(|report| report.bans).sum::<u64>(),
-            mean(reports, |report| report.p50_ms),
-            mean(reports, |report| report.p95_ms),
+            millis(reports, |report| report.p50_ms),
+            millis(reports, |report| report.p95_ms),
         )?;
     }
     overall(asked, reports, out)?;
@@ -101,6 +101,15 @@ fn seconds(reports: &[Report], value: impl Fn(&Report) -> Option<f64>) -> String
         median if median.is_finite() => format!("{median:.0} s"),
         _ => "-".to_owned(),
     }
+}
+
+/// The mean of the runs that had answers to measure, or that none had.
+fn millis(reports: &[Report], value: impl Fn(&Report) -> f64) -> String {
+    let values: Vec<f64> = reports.iter().map(value).filter(|millis| *millis > 0.0).collect();
+    if values.is_empty() {
+        return "-".to_owned();
+    }
+    format!("{:.0}", values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The value at this share of a sorted list.

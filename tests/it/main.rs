@@ -1,6 +1,7 @@
 //! All integration tests, in one binary: each more would link everything again.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod adaptive_absence;
 mod adaptive_figures;
 mod adaptive_properties;
 mod adaptive_worlds;

@@ -205,18 +205,135 @@ fn the_table_of_heritrix_comes_out() {
     compare(&Candidate::Peer(Peer::Heritrix), &rows, 0.005, 0.02);
 }
 
+/// What each row tells of one peer: server, goodput, refusals an hour.
+type Rows = [(&'static str, f64, f64)];
+
+const SCRAPY: &Rows = &[
+    ("a", 1.000, 11_792.0),
+    ("b", 1.002, 15_328.0),
+    ("c", 0.903, 6_082.0),
+    ("d", 1.000, 3_810.0),
+    ("e", 0.999, 1_040.0),
+    ("f", 0.196, 0.0),
+    ("g", 0.431, 15_827.0),
+    ("h", 0.004, 21.0),
+    ("i", 1.002, 15_328.0),
+    ("j", 1.000, 18_505.0),
+    ("k", 1.000, 8_155.0),
+    ("m", 1.000, 17_955.0),
+    ("l", 0.532, 0.0),
+];
+const AWS: &Rows = &[
+    ("a", 1.000, 1_530.0),
+    ("b", 1.002, 1_939.0),
+    ("c", 1.000, 1_610.0),
+    ("d", 1.000, 1_649.0),
+    ("e", 1.000, 1_608.0),
+    ("f", 0.999, 0.0),
+    ("g", 0.385, 2_189.0),
+    ("h", 0.012, 21.0),
+    ("i", 1.002, 1_939.0),
+    ("j", 1.000, 1_670.0),
+    ("k", 1.000, 1_666.0),
+    ("m", 1.000, 1_611.0),
+    ("l", 1.000, 0.0),
+];
+const CRAWLEE: &Rows = &[
+    ("a", 0.084, 79.0),
+    ("b", 0.957, 78.0),
+    ("c", 0.042, 196.0),
+    ("e", 0.035, 62.0),
+    ("f", 0.999, 0.0),
+    ("g", 0.350, 148.0),
+    ("i", 1.002, 77.0),
+    ("j", 0.334, 482.0),
+    ("k", 0.033, 249.0),
+    ("m", 0.251, 422.0),
+    ("l", 1.000, 0.0),
+];
+const ZENO: &Rows = &[
+    ("a", 0.344, 518.0),
+    ("b", 1.002, 524.0),
+    ("c", 0.417, 515.0),
+    ("d", 0.364, 522.0),
+    ("f", 0.999, 0.0),
+    ("g", 0.226, 579.0),
+    ("h", 0.014, 21.0),
+    ("i", 1.002, 524.0),
+    ("k", 0.239, 573.0),
+    ("m", 0.612, 338.0),
+    ("l", 1.000, 0.0),
+];
+const ORACLE: &Rows = &[
+    ("a", 0.985, 0.0),
+    ("b", 0.985, 0.0),
+    ("c", 0.985, 0.0),
+    ("d", 0.985, 0.0),
+    ("e", 0.985, 0.0),
+    ("f", 0.985, 0.0),
+    ("g", 0.985, 0.0),
+    ("h", 0.985, 0.0),
+    ("i", 0.985, 0.0),
+    ("j", 0.985, 0.0),
+    ("k", 0.891, 933.0),
+    ("m", 0.985, 0.0),
+    ("l", 1.000, 0.0),
+];
+
 #[test]
 fn the_tables_of_the_other_peers_come_out() {
     let peer = Candidate::Peer;
-    let rows =
-        [("a", 1.0, 11_792.0), ("c", 0.903, 6_082.0), ("g", 0.431, 15_827.0), ("h", 0.004, 21.0), ("l", 0.532, 0.0)];
-    compare(&peer(Peer::ScrapyAutothrottle), &rows, 0.01, 0.03);
-    let rows =
-        [("a", 1.0, 1_530.0), ("d", 1.0, 1_649.0), ("g", 0.385, 2_189.0), ("k", 1.0, 1_666.0), ("m", 1.0, 1_611.0)];
-    compare(&peer(Peer::AwsCubic), &rows, 0.02, 0.08);
-    let rows = [("a", 0.084, 79.0), ("b", 0.957, 78.0), ("g", 0.350, 148.0), ("j", 0.334, 482.0), ("k", 0.033, 249.0)];
-    compare(&peer(Peer::Crawlee), &rows, 0.01, 0.03);
-    let rows =
-        [("a", 0.344, 518.0), ("c", 0.417, 515.0), ("d", 0.364, 522.0), ("g", 0.226, 579.0), ("m", 0.612, 338.0)];
-    compare(&peer(Peer::Zeno), &rows, 0.05, 0.12);
+    compare(&peer(Peer::ScrapyAutothrottle), SCRAPY, 0.02, 0.06);
+    compare(&peer(Peer::AwsCubic), AWS, 0.02, 0.08);
+    compare(&peer(Peer::Crawlee), CRAWLEE, 0.015, 0.04);
+    compare(&peer(Peer::Zeno), ZENO, 0.02, 0.06);
+    // Why is not known.
+    compare(&peer(Peer::Zeno), &[("e", 0.476, 410.0), ("j", 0.871, 567.0)], 0.05, 0.12);
+}
+
+#[test]
+fn the_table_of_who_knows_the_limit_comes_out() {
+    compare(&Candidate::Peer(Peer::Oracle), ORACLE, 0.012, 0.2);
+}
+
+/// What the bucket of `d` holds in its hour at a tenth is not told. If it is what `c` has, two seconds of the rate and 4
+/// at least, then Crawlee's many refusals in that hour come out, which 10 do not give.
+#[test]
+fn crawlee_on_d_comes_out_with_a_bucket_that_shrinks_with_its_rate() {
+    let mut server = built_in("d");
+    let crawlee = Candidate::Peer(Peer::Crawlee);
+    let full = run(&server, &crawlee, 1);
+    (server.spec.limit, server.spec.burst_seconds) = (Limit::Bucket { rate: 5.0, burst: 4.0 }, 2.0);
+    let shrunk = run(&server, &crawlee, 1);
+    assert!((shrunk.goodput - 0.037).abs() < 0.002 && (shrunk.refused_per_hour - 112.0).abs() < 6.0, "{shrunk:?}");
+    assert!(full.refused_per_hour < 75.0, "{full:?}");
+}
+
+/// The row "static at 0.95 x lowest limit": what a rate is worth that is never refused, where the limit moves, too.
+#[test]
+fn the_table_of_a_safe_static_rate_comes_out() {
+    let mut settings = Settings { cold_start: false, ..Settings::default() };
+    settings.policies[0].kind = ControllerKind::Static;
+    let safe = Candidate::Core(Box::new(settings));
+    for (id, lowest, told) in [
+        ("a", 2.0, 0.950),
+        ("b", 1.0, 0.950),
+        ("c", 1.0, 0.238),
+        ("d", 0.5, 0.112),
+        ("e", 5.0, 0.950),
+        ("f", 8.0, 0.950),
+        ("g", 2.0, 0.950),
+        ("h", 2.0, 0.950),
+        ("i", 1.0, 0.950),
+        ("j", 0.1, 0.950),
+        ("m", 0.2, 0.949),
+    ] {
+        let mut server = built_in(id);
+        let known = course(server.clone(), &Candidate::Peer(Peer::Heritrix), 1).limit;
+        let allowed: f64 = known.iter().map(|limit| f64::from(*limit)).sum::<f64>() * (1.0 - server.spec.errors);
+        server.ceiling = 0.95 * lowest;
+        let seen = course(server, &safe, 1);
+        let goodput = sum(&seen.accepted) / allowed;
+        assert!((goodput - told).abs() < 0.01 && sum(&seen.refused) == 0.0, "{id}: {goodput} for {told}");
+    }
 }

@@ -402,3 +402,17 @@ fn a_terminal_sees_the_bar_move_and_a_picture_of_its_own_width() {
     assert_eq!(widest, Some(60), "{bytes}");
     assert!(bytes.contains('█'), "the locale is UTF-8: {bytes}");
 }
+
+#[test]
+fn a_server_that_answers_nothing_but_errors_has_no_figures_that_look_good() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = "[[server]]\nid = \"errors\"\nhours = 0.1\nerrors = 1.0\n";
+    std::fs::write(folder.path().join("errors.toml"), text).expect("written");
+    let args = ["simulate", "--servers", "errors.toml", "--controllers", "halving"];
+    let ended = crawldeck(folder.path(), &args);
+    let line: Vec<&str> = ended.out.lines().nth(1).expect("a row").split_whitespace().collect();
+    assert_eq!(line, ["errors", "halving", "0.000", "0.0", "0", "-", "-", "0", "-", "-"]);
+    let ended = crawldeck(folder.path(), &[&args[..], &["--json"]].concat());
+    let rows: serde_json::Value = serde_json::from_str(&ended.out).expect("an array");
+    assert!(rows[0]["converge_seconds"].is_null() && rows[0]["recover_seconds"].is_null(), "{rows}");
+}

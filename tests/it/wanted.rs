@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crawldeck::control::{ControllerKind, HostId, Mono, Outcome};
+use crawldeck::control::{
+    Amount, Command, ControllerKind, HostId, Lifetime, Mono, Original, Outcome, OverrideSpec, PolicyId, SavedHost,
+    Verdict,
+};
 use crawldeck::sim::{Latency, Limit, RetryAfter, ServerModel, ServerSpec, SimRequest, Site};
 
 use crate::groups::world::{World, settings, status};
@@ -48,6 +51,38 @@ fn wanted_05_five_minutes_against_the_lab_server_converge_instead_of_sawing() {
     assert!(goodput >= 0.85, "{goodput}");
     let (refused, ok) = (count(&world, 180.0, Outcome::Throttled), count(&world, 180.0, Outcome::Ok));
     assert!(refused as f64 <= 0.02 * (refused + ok) as f64, "{refused} of {} in the last two minutes", refused + ok);
+}
+
+/// While a host cools down nothing goes up, whatever comes back of what was under way.
+#[test]
+fn wanted_05_no_recovery_step_is_taken_during_a_cool_down() {
+    for (kind, told, millis) in KINDS.into_iter().flat_map(|kind| {
+        let told = [RetryAfter::Never, RetryAfter::Fixed(Duration::from_secs(2))];
+        told.into_iter().flat_map(move |told| [5, 700].map(|millis| (kind, told, millis)))
+    }) {
+        let mut settings = settings(20.0, 20.0);
+        (settings.policies[0].kind, settings.policies[0].connections) = (kind, 30);
+        let mut world = World::new(settings, 1, 1_000_000);
+        let mut server = lab(429, told);
+        let (mut before, mut looks) = (None, 0);
+        for _ in 0..6_000 {
+            world.run(0.05, |now, host| {
+                let said = server(now, host);
+                // Refusals are fast; what was taken on comes while they are waited out.
+                let taken = said.verdict == Verdict::Status(200);
+                Response { latency: if taken { Duration::from_millis(millis) } else { said.latency }, ..said }
+            });
+            let view = world.view(0);
+            let held = view.hold.is_some_and(|hold| hold.until > world.now);
+            if let Some(Original { rate, capacity }) = before.filter(|_| held) {
+                let after = view.adaptive;
+                assert!(after.rate <= rate && after.capacity <= capacity, "{kind:?}, {told:?}: {after:?} after {rate}");
+                looks += 1;
+            }
+            before = held.then_some(view.adaptive);
+        }
+        assert!(looks > 5, "{kind:?}, {told:?}: held for {looks} looks");
+    }
 }
 
 #[test]
@@ -149,14 +184,18 @@ fn wanted_06_four_5xx_keep_more_than_half() {
 
 #[test]
 fn wanted_06_a_5xx_lowers_the_rate_slightly_and_successes_give_it_back() {
-    let mut world = one(ControllerKind::Adaptive, 4.0, 4.0, 1_000_000);
-    world.run(30.0, |_, _| status(200));
-    let before = world.view(0).adaptive.rate;
-    world.run(2.0, |_, _| status(500));
-    let after = world.view(0).adaptive.rate;
-    assert!(after < before && after > 0.8 * before, "from {before} to {after}");
-    world.run(30.0, |_, _| status(200));
-    assert_eq!(world.view(0).adaptive.rate, before);
+    for kind in KINDS {
+        let mut world = one(kind, 4.0, 4.0, 1_000_000);
+        world.run(30.0, |_, _| status(200));
+        let before = world.view(0).adaptive.rate;
+        let mut fails = true;
+        // One of them, and little time for what follows.
+        world.run(0.4, |_, _| status(if std::mem::take(&mut fails) { 500 } else { 404 }));
+        let after = world.view(0).adaptive.rate;
+        assert!(!fails && after < before && after > 0.8 * before, "{kind:?}: from {before} to {after}");
+        world.run(30.0, |_, _| status(200));
+        assert_eq!(world.view(0).adaptive.rate, before, "{kind:?}");
+    }
 }
 
 /// The task of the peers' table, robots.txt included, as the figure `lab` plays it over sockets.
@@ -173,5 +212,88 @@ fn the_lab_server_is_crawled_in_twenty_seconds_with_at_most_five_refusals() {
         let last = world.outcomes.last().map_or(0.0, |(at, ..)| at.as_secs_f64());
         assert_eq!(count(&world, 0.0, Outcome::Ok), 62);
         assert!(last <= 20.0 && refused <= 5, "{refusal}, {retry_after:?}: {last:.1} s, {refused} refused");
+    }
+}
+
+/// Many hosts, each with something of its own: what it learned, a cool-down, an override, a pause. As many again are
+/// asked for the first time after them; none of the first is forgotten. Then the process ends, and another goes on.
+#[test]
+fn wanted_22_rate_state_survives_a_restart_and_more_hosts_than_places() {
+    const HOSTS: u32 = 120;
+    let hour = Lifetime::For(Duration::from_secs(3_600));
+    for kind in KINDS {
+        let settings = || {
+            let mut settings = settings(10.0, 10.0);
+            settings.policies[0].kind = kind;
+            settings.concurrency = 16;
+            settings
+        };
+        let mut world = World::new(settings(), 2 * HOSTS, 0);
+        (0..HOSTS).for_each(|host| world.queue(host, 100_000));
+        let latency = Latency { median: Duration::from_millis(50), sigma: 0.0 };
+        let limit = Limit::Bucket { rate: 1.0, burst: 3.0 };
+        let spec = ServerSpec { limit, latency, site: Site::of_pages(1), ..ServerSpec::default() };
+        let mut servers: Vec<ServerModel> =
+            (0..2 * HOSTS).map(|host| ServerModel::new(spec.clone(), host.into())).collect();
+        let mut respond = move |now: Mono, host: HostId| {
+            // The first of each four says for how long, after a minute.
+            if host.0.is_multiple_of(4) && host.0 < HOSTS && now.as_secs_f64() > 60.0 {
+                return Response { retry_after: Some(Duration::from_secs(1_800)), ..status(429) };
+            }
+            status(servers[host.0 as usize].respond(now, &SimRequest::get("/p/0")).status)
+        };
+        world.run(60.0, &mut respond);
+        let hosts = |of: u32| (0..HOSTS).filter(|host| host % 4 == of).map(HostId).collect::<Vec<HostId>>();
+        let over = OverrideSpec { rate: Some(Amount::Absolute(0.25)), capacity: None, lifetime: hour };
+        world.controller.command(world.now, Command::Override(over), &hosts(2), "");
+        world.controller.command(world.now, Command::Pause(hour), &hosts(3), "");
+        // Whoever is refused now waits for half an hour.
+        world.run(240.0, &mut respond);
+        // Newcomers.
+        (HOSTS..2 * HOSTS).for_each(|host| world.queue(host, 20));
+        world.run(30.0, &mut respond);
+
+        let views: Vec<_> = (0..HOSTS).map(|host| world.view(host)).collect();
+        assert!(views.iter().all(|view| view.adaptive.rate < 5.0), "{kind:?}: each has learned");
+        assert!(hosts(0).iter().all(|host| views[host.0 as usize].hold.is_some_and(|hold| hold.until > world.now)));
+        assert!(hosts(2).iter().all(|host| views[host.0 as usize].overriding.is_some()));
+        assert!(hosts(3).iter().all(|host| views[host.0 as usize].pause.is_some()));
+        let write =
+            |host| serde_json::to_string(&world.controller.saved(HostId(host)).expect("asked")).expect("plain data");
+        let saved: Vec<String> = (0..2 * HOSTS).map(write).collect();
+        let mut after = World::new(settings(), 2 * HOSTS, 0);
+        after.now = world.now.after_secs(20.0);
+        for (host, json) in (0..).map(HostId).zip(&saved) {
+            let saved: SavedHost = serde_json::from_str(json).expect("its own words");
+            after.controller.restore(after.now, host, saved);
+        }
+        after.controller.all_resumed(after.now);
+        // Others that this process did not know, before and after.
+        (0..50).for_each(|_| {
+            after.controller.add_host(PolicyId(0));
+        });
+        let of = |view: &crawldeck::control::HostView| (view.adaptive, view.hold, view.overriding, view.pause);
+        for (host, view) in (0..HOSTS).zip(&views) {
+            let resumed = after.view(host);
+            // Time itself moves what is about to be asked for.
+            assert!((resumed.adaptive.rate / view.adaptive.rate - 1.0).abs() < 0.35, "{kind:?}, {host}");
+            assert_eq!(
+                (of(&resumed).1, of(&resumed).2, of(&resumed).3),
+                (of(view).1, of(view).2, of(view).3),
+                "{host}"
+            );
+            assert!(resumed.tokens <= 0.0, "{kind:?}, {host}");
+        }
+        (0..HOSTS).for_each(|host| after.queue(host, 100_000));
+        after.run(300.0, &mut respond);
+        for host in 0..HOSTS {
+            let sent = after.sent_by(host);
+            let expected = match host % 4 {
+                0 | 3 => 0..=0,
+                1 => 150..=330,
+                _ => 70..=76,
+            };
+            assert!(expected.contains(&sent), "{kind:?}, {host}: {sent}");
+        }
     }
 }

@@ -61,7 +61,8 @@
 //! The files: `learned` (what a host has from its first refusal on), `motion` (what time brings: cruise, probe, climb, creep,
 //! track), `measure` (the mark, the count, the
 //! server's bucket as we imagine it), `episode` (a refusal and what it taught), `restraint` (errors never speed a host up: the
-//! rule by code), `overload` (latency, a surge of errors, timeouts), `recall` (a learned prior), `explain` (the number in words).
+//! rule by code), `overload` (latency, a surge of errors, timeouts), `recall` (a learned prior, and what an absence leaves),
+//! `explain` (the number in words).
 
 mod episode;
 mod explain;
@@ -179,6 +180,9 @@ pub struct Arc {
     floor: f64,
     /// What was said last, so that a change is told once.
     told: Original,
+    /// It recovers from a long absence, not from an incident.
+    #[serde(default)]
+    returned: bool,
     #[serde(flatten, skip_serializing_if = "Sparse::is_blank")]
     learned: Sparse<Learned>,
 }
@@ -201,6 +205,7 @@ impl Arc {
             queueing: Queueing::default(),
             floor: ADAPTIVE_MIN_RATE,
             told: original,
+            returned: false,
             learned: Sparse::new(),
         }
     }
@@ -336,16 +341,8 @@ impl Arc {
                 let curve = self.cruise_rate(now) * (1.0 + 0.03 * x + 0.09 * x.powi(3));
                 curve.max(self.recalled(x))
             }
-            Phase::Recover => {
-                let x = (elapsed / self.recover_secs()).min(1.0);
-                let left = (1.0 - x).powi(3);
-                self.cruise_rate(now) * (1.0 - 0.2 * left)
-            }
+            Phase::Recover => self.recovering(now, elapsed),
         }
-    }
-
-    fn recover_secs(&self) -> f64 {
-        5.0_f64.max(4.0 / self.limit)
     }
 
     fn bounded(&self, now: Mono) -> f64 {
@@ -363,6 +360,7 @@ impl Arc {
     fn enter(&mut self, now: Mono, phase: Phase) {
         self.phase = phase;
         self.since = now;
+        self.returned = false;
         if phase == Phase::Probe {
             self.learned.saved = self.measure.saved(now, self.limit);
         }
@@ -418,9 +416,10 @@ impl RateController for Arc {
             self.step = SLOW_START.min(self.original.rate);
             self.enter(now, Phase::Slow);
         }
-        let held = self.learned.episode.is_some();
-        let gap = self.measure.on_send(now, self.bounded(now), self.limit, held);
+        let (held, cut) = (self.learned.episode.is_some(), self.learned.cut);
+        let mut gap = self.measure.on_send(now, self.bounded(now), self.limit, held);
         if held && let Some(episode) = &mut self.learned.episode {
+            gap = episode.late(now, cut, bounds.held_until);
             episode.on_send(now);
         }
         if gap > 0.0 {

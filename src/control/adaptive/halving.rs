@@ -109,8 +109,14 @@ impl RateController for Halving {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds =
-        Bounds { original: Original { rate: 8.0, capacity: 16.0 }, min_rate: 0.0, refused: 0, budget: 0, cold: false };
+    const BOUNDS: Bounds = Bounds {
+        original: Original { rate: 8.0, capacity: 16.0 },
+        min_rate: 0.0,
+        refused: 0,
+        budget: 0,
+        cold: false,
+        held_until: Mono::ZERO,
+    };
 
     fn at(secs: f64) -> Mono {
         Mono::from_secs_f64(secs)

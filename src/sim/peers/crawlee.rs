@@ -1,8 +1,7 @@
 //! Crawlee's throttling request manager: a backoff clock a domain, and full speed when it has run out.
 //!
 //! 429: the Retry-After, else 2 s · 2^(n − 1), both at most 60 s; those answered while the clock runs are the
-//! same event. The exponent falls by one with a success after a further quiet time as long as the last
-//! wait. A throttled request is queued again and frees its worker; another failure is tried again 3 times.
+//! same event. One that comes after a further quiet time as long as the last wait begins anew. A throttled request is queued again and frees its worker; another failure is tried again 3 times.
 
 use std::time::Duration;
 
@@ -53,6 +52,9 @@ impl Rules for Crawlee {
         match heard.result {
             Ok(429) => {
                 if now >= self.until {
+                    if now >= self.until.after(self.wait) {
+                        self.events = 0;
+                    }
                     self.events = self.events.saturating_add(1);
                     let doubled = FIRST.saturating_mul(1 << (self.events - 1).min(16));
                     self.wait = heard.retry_after().unwrap_or(doubled).min(LONGEST);
@@ -61,14 +63,7 @@ impl Rules for Crawlee {
                 self.workers.free(now);
             }
             Ok(500..) | Err(_) => self.workers.retry(now, Duration::ZERO, attempt, RETRIES),
-            Ok(_) => {
-                if self.events > 0 && now >= self.until.after(self.wait) {
-                    self.events -= 1;
-                    // The next step down needs quiet of its own.
-                    self.until = self.until.after(self.wait).min(now);
-                }
-                self.workers.free(now);
-            }
+            Ok(_) => self.workers.free(now),
         }
     }
 }

@@ -3,8 +3,8 @@
 //! 429, 403, 408, 425: one more failure; the bucket is emptied and gets nothing for min(5 s · 2^(failures − 1),
 //! 30 s), its rate untouched. 5xx: one more failure, rate × 0.5^failures, not below 0.5/s, bucket emptied.
 //! Success after the penalty: a tenth of the way back to the ideal rate, one failure less. A worker that
-//! failed sleeps 2 s · retry, counted from 0, and asks again past the bucket, up to 5 times. Its defaults (150 tokens, 50/s)
-//! are cut to the operator's ceiling.
+//! failed sleeps 2 s · retry, counted from 0, and asks again past the bucket, up to 5 times. Who waits for a token looks each
+//! 50 ms. Its defaults (150 tokens, 50/s) are cut to the operator's ceiling.
 
 use std::time::Duration;
 
@@ -21,6 +21,10 @@ const PENALTY: Duration = Duration::from_secs(5);
 const PENALTY_MAX: Duration = Duration::from_secs(30);
 const RECOVERY: f64 = 0.1;
 const RETRIES: u32 = 5;
+/// A worker without a token looks again after so long.
+const POLL: Duration = Duration::from_millis(50);
+/// How far ahead looks in vain are left out, at most.
+const AHEAD: u64 = 100;
 
 pub(super) struct Zeno {
     ideal: f64,
@@ -67,13 +71,21 @@ impl Rules for Zeno {
         if self.retrying.ready_at() <= now {
             return self.retrying.take();
         }
-        let free = self.fresh.ready_at() <= now && now >= self.penalty_until;
-        if free && self.bucket.take(now, 1.0) { self.fresh.take() } else { None }
+        while self.fresh.ready_at() <= now {
+            if now >= self.penalty_until && self.bucket.take(now, 1.0) {
+                return self.fresh.take();
+            }
+            // It looks again when it has slept, as often as it takes until there may be a token.
+            let token = self.bucket.ready_at(now, 1.0).max(self.penalty_until);
+            let sleeps = token.since(now).as_nanos().div_ceil(POLL.as_nanos()).clamp(1, AHEAD.into());
+            self.fresh.take();
+            self.fresh.free(now.after(POLL.saturating_mul(u32::try_from(sleeps).unwrap_or(1))));
+        }
+        None
     }
 
-    fn next_wake(&self, now: Mono) -> Mono {
-        let token = self.fresh.ready_at().max(self.bucket.ready_at(now, 1.0)).max(self.penalty_until);
-        token.min(self.retrying.ready_at())
+    fn next_wake(&self, _now: Mono) -> Mono {
+        self.fresh.ready_at().min(self.retrying.ready_at())
     }
 
     fn hear(&mut self, now: Mono, heard: &Heard) {

@@ -94,6 +94,12 @@ impl World {
         self.controller.set_queue(self.now, host, Lane(0), LaneQueue { ready, ..LaneQueue::EMPTY });
     }
 
+    /// Queues more URLs of a host.
+    pub(crate) fn queue(&mut self, host: u32, urls: u32) {
+        self.queued[host as usize] += urls;
+        self.sync(HostId(host));
+    }
+
     /// Writes down what the group's bucket uses from now on, if it changed.
     pub(crate) fn note_target(&mut self) {
         let Some(group) = self.controller.group_view(self.now, HostId(0)) else { return };

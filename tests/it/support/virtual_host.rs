@@ -104,6 +104,12 @@ impl VirtualHost {
         self.sync(lane);
     }
 
+    /// Takes all URLs of a lane out: the host goes idle.
+    pub(crate) fn unqueue(&mut self, lane: Lane) {
+        self.queued[usize::from(lane.0)] = 0;
+        self.sync(lane);
+    }
+
     fn sync(&mut self, lane: Lane) {
         let ready = self.queued[usize::from(lane.0)];
         self.controller.set_queue(self.now, self.host, lane, LaneQueue { ready, ..LaneQueue::EMPTY });

@@ -3,11 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::measure::Taken;
+use super::recall::IDLE_SECS;
 use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS, Signal, WANDER_SECS};
 use crate::control::Mono;
 
 /// Answers on which an estimate has to rest so that a failed probe cannot lower it.
 pub(super) const ENOUGH: f64 = 30.0;
+
+/// The share of the rate at which the first refusal came that is believed at first.
+pub(super) const FIRST_SHARE: f64 = 0.6;
 
 /// A learned start is confirmed by a probe that was refused below so many times its rate.
 const CONFIRMED: f64 = 2.0;
@@ -61,6 +65,22 @@ impl Episode {
             self.canary = now;
         }
         self.sent += 1.0;
+    }
+
+    /// Seconds for which the first request after the wait, which goes out now, was kept back by something else than the
+    /// wait: no work, a pause. 0 = so few that it does not matter.
+    pub(super) fn late(&self, now: Mono, cut: Option<Mono>, held_until: Mono) -> f64 {
+        if self.canary != Mono::ZERO {
+            return 0.0;
+        }
+        let due = cut.unwrap_or_default().after_secs(self.pause).max(held_until);
+        let late = now.secs_since(due);
+        if late >= IDLE_SECS { late } else { 0.0 }
+    }
+
+    /// Rate at which it was met; 0 = it was a ban.
+    pub(super) fn hit(&self) -> f64 {
+        self.hit
     }
 
     /// The rate until something sent after the refusal is answered.
@@ -260,7 +280,7 @@ impl Arc {
             self.learned.samples = 4.0;
             let least = estimate.max(1e-9);
             let within = least * (taken.open_rate() / least).max(1.0).powf(0.25);
-            let limit = if long { within.clamp(0.05 * hit, hit) } else { 0.6 * hit };
+            let limit = if long { within.clamp(0.05 * hit, hit) } else { FIRST_SHARE * hit };
             self.move_limit(now, limit);
             if !long {
                 climb_from = Some(self.limit);

@@ -188,6 +188,11 @@ impl Measure {
         taken
     }
 
+    /// What was counted since the mark says nothing more.
+    pub(super) fn spoil(&mut self) {
+        self.whole = false;
+    }
+
     /// Forgets everything but that sending has begun.
     pub(super) fn reset(&mut self, _now: Mono) {
         *self = Self::default();

@@ -3,6 +3,10 @@
 use super::{Arc, Phase, RISEN, ROUND_SECS, TRACK_RISE};
 use crate::control::Mono;
 
+/// How far below the estimate it goes on after an incident, as a share, and after an hour or more without work.
+const RECOVER_DEPTH: f64 = 0.2;
+const AWAY_DEPTH: f64 = 0.3;
+
 impl Arc {
     /// What time alone brings: the next phase.
     pub(super) fn advance(&mut self, now: Mono) {
@@ -28,6 +32,17 @@ impl Arc {
             Phase::Track => self.track_on(now, elapsed),
             _ => {}
         }
+    }
+
+    fn recover_secs(&self) -> f64 {
+        5.0_f64.max(4.0 / self.limit)
+    }
+
+    /// The rate so many seconds after an incident, or an absence: back to cruising, the slower the nearer.
+    pub(super) fn recovering(&self, now: Mono, elapsed: f64) -> f64 {
+        let left = (1.0 - (elapsed / self.recover_secs()).min(1.0)).powi(3);
+        let depth = if self.returned { AWAY_DEPTH } else { RECOVER_DEPTH };
+        self.cruise_rate(now) * (1.0 - depth * left)
     }
 
     /// Whether a round time since the limit fell has passed in this cruise.

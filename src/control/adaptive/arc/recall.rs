@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::episode::ENOUGH;
-use super::{Advice, Arc, Measured, Phase, RateController as _, Seed};
+use super::episode::{ENOUGH, FIRST_SHARE};
+use super::{Advice, Arc, Measured, Phase, RateController as _, SLOW_START, Seed};
 use crate::control::Mono;
 use crate::control::prior::usable;
 
@@ -32,7 +32,9 @@ const AIM: f64 = 1.2;
 /// In so many times [`Arc::probe_secs`] they get to this share of it.
 const AIM_TIMES: f64 = 2.0;
 const AIM_SHARE: f64 = 0.97;
-/// A host that was not asked for so long begins at what is expected.
+/// What was counted before so long a time without a request measures nothing any more.
+pub(super) const IDLE_SECS: f64 = 600.0;
+/// A host that was not asked for so long begins anew below what is known, or at what is expected.
 const AWAY_SECS: f64 = 3_600.0;
 
 /// What a prior proposed.
@@ -197,15 +199,52 @@ impl Arc {
         self.limit + (AIM_SHARE * expected - self.limit) * (x / AIM_TIMES).min(1.0)
     }
 
-    /// Nothing was asked for `gap` seconds.
+    /// Nothing was asked for `gap` seconds, and now something is. After an hour it begins well below what it knew, or at
+    /// what is expected of this hour; what is older than a week is dropped, but not that the host once banned us.
     pub(super) fn return_after(&mut self, now: Mono, gap: f64) {
-        let expected = f64::from(self.recalled_state().expected);
-        if gap < AWAY_SECS || !self.known || self.learned.banned > 0 || !usable(expected) {
+        if gap < IDLE_SECS {
             return;
         }
-        self.straighten();
-        self.learned.samples = self.learned.samples.min(ENOUGH);
-        self.move_limit(now, expected);
+        // The server's bucket has run over meanwhile.
+        self.measure.spoil();
+        if self.learned.episode.is_some()
+            && let Some(episode) = self.learned.episode.take()
+        {
+            // How long the server would have refused nobody knows.
+            if !self.known && episode.hit() > 0.0 {
+                self.known = true;
+                self.learned.samples = 4.0;
+                self.move_limit(now, FIRST_SHARE * episode.hit());
+            }
+            self.enter(now, Phase::Recover);
+        }
+        if gap < AWAY_SECS || !self.known {
+            return;
+        }
+        let expected = f64::from(self.recalled_state().expected);
+        if self.learned.banned == 0 && usable(expected) {
+            self.straighten();
+            self.learned.samples = self.learned.samples.min(ENOUGH);
+            self.move_limit(now, expected);
+        } else if gap >= OLD_SECS {
+            self.forget(now);
+            return;
+        }
+        self.enter(now, Phase::Recover);
+        self.returned = true;
+    }
+
+    /// As a host that is met for the first time, with this request.
+    fn forget(&mut self, now: Mono) {
+        let Self { refused, budget, floor, told, .. } = *self;
+        let banned = self.learned.banned;
+        *self = Self { refused, budget, floor, told, ..Self::new(self.original) };
+        if banned > 0 {
+            self.learned.banned = banned;
+        }
+        self.measure.on_send(now, self.original.rate, self.limit, false);
+        self.step = SLOW_START.min(self.original.rate);
+        self.enter(now, Phase::Slow);
     }
 
     /// What is worth remembering.

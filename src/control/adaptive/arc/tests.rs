@@ -9,7 +9,7 @@ use super::*;
 pub(super) const ORIGINAL: Original = Original { rate: 10.0, capacity: 10.0 };
 
 pub(super) fn bounds(refused: u32) -> Bounds {
-    Bounds { original: ORIGINAL, min_rate: 0.0, refused, budget: 8, cold: false }
+    Bounds { original: ORIGINAL, min_rate: 0.0, refused, budget: 8, cold: false, held_until: Mono::ZERO }
 }
 
 fn seen(signal: Signal, sent: f64, latency: f64) -> Observation {
@@ -19,6 +19,7 @@ fn seen(signal: Signal, sent: f64, latency: f64) -> Observation {
 /// A controller, a clock and what is in flight.
 pub(super) struct Driven {
     pub(super) arc: Arc,
+    original: Original,
     now: f64,
     held: f64,
     refusals: Vec<f64>,
@@ -26,7 +27,7 @@ pub(super) struct Driven {
 
 impl Driven {
     pub(super) fn new() -> Self {
-        Self { arc: Arc::new(ORIGINAL), now: 1.0, held: 0.0, refusals: Vec::new() }
+        Self { arc: Arc::new(ORIGINAL), original: ORIGINAL, now: 1.0, held: 0.0, refusals: Vec::new() }
     }
 
     pub(super) fn mono(&self) -> Mono {
@@ -46,7 +47,8 @@ impl Driven {
     fn step_after(&mut self, secs: f64, answer: impl FnOnce(f64) -> Signal) {
         self.now = (self.now + (1.0 / self.arc.target(self.mono()).rate).max(secs)).max(self.held);
         let sent = self.now;
-        self.arc.on_send(self.mono(), &bounds(self.refused()));
+        let bounds = Bounds { original: self.original, ..bounds(self.refused()) };
+        self.arc.on_send(self.mono(), &bounds);
         let signal = answer(sent);
         self.now += 0.05;
         if matches!(signal, Signal::Throttle | Signal::Refused) {
@@ -54,7 +56,8 @@ impl Driven {
             self.held = self.held.max(self.now + wait);
             self.refusals.push(self.now);
         }
-        self.arc.on_outcome(self.mono(), &bounds(self.refused()), &seen(signal, sent, 0.05));
+        let bounds = Bounds { refused: self.refused(), ..bounds };
+        self.arc.on_outcome(self.mono(), &bounds, &seen(signal, sent, 0.05));
     }
 }
 
@@ -275,6 +278,111 @@ proptest! {
             prop_assert_eq!(play(&mut arc, &mut now, event), play(&mut copy, &mut copy_now, event));
         }
         prop_assert_eq!(copy, arc);
+    }
+}
+
+/// A server's bucket in a world `k` times as fast: all rates times `k`, all times divided by it.
+#[derive(Clone)]
+struct Scaled {
+    arc: Arc,
+    bounds: Bounds,
+    k: f64,
+    now: f64,
+    held: f64,
+    level: f64,
+    at: f64,
+}
+
+/// The slowest limit of these worlds, and what their servers' buckets hold.
+const SLOW: f64 = 0.02;
+
+impl Scaled {
+    /// Met under a ceiling of so many times its limit.
+    fn new(k: f64, ceiling: f64) -> Self {
+        let original = Original { rate: ceiling * SLOW * k, capacity: 10.0 };
+        // No budget: it counts refusals in ten minutes, whatever the pace.
+        let bounds = Bounds { original, min_rate: 0.1 * SLOW * k, budget: 0, ..bounds(0) };
+        Self { arc: Arc::new(original), bounds, k, now: 10.0 / k, held: 0.0, level: 3.0, at: 10.0 / k }
+    }
+
+    /// One request at its slot; whether it was refused.
+    fn step(&mut self, burst: f64, swing: f64) -> bool {
+        let mono = Mono::from_secs_f64;
+        self.now = (self.now + 1.0 / self.arc.target(mono(self.now)).rate).max(self.held);
+        let sent = self.now;
+        self.arc.on_send(mono(sent), &self.bounds);
+        // The limit swings as slowly as the world is.
+        let limit = SLOW * self.k * (1.0 + swing * (sent * self.k * SLOW / 300.0).sin());
+        self.level = (self.level + limit * (sent - self.at)).min(burst);
+        self.at = sent;
+        let refused = self.level < 1.0;
+        self.level -= f64::from(u8::from(!refused));
+        self.now += 2.0 / self.k;
+        let signal = if refused { Signal::Throttle } else { Signal::Success };
+        if refused {
+            self.held = self.now + self.arc.pause(mono(sent)).map_or(0.0, |wait| wait.secs);
+        }
+        self.arc.on_outcome(mono(self.now), &self.bounds, &seen(signal, sent, 2.0 / self.k));
+        refused
+    }
+
+    fn rate(&self) -> f64 {
+        self.arc.target(Mono::from_secs_f64(self.now)).rate
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Where no constant in seconds binds, since a few requests take longer than all of them.
+    #[test]
+    fn invariant_15_rates_times_k_and_times_over_k_scale_every_rate_by_k(
+        k in 1.0..2.1_f64, burst in 2.0..8.0_f64, ceiling in 1.3..2.5_f64, swing in prop_oneof![Just(0.0), 0.0..0.15_f64],
+    ) {
+        let (mut one, mut fast) = (Scaled::new(1.0, ceiling), Scaled::new(k, ceiling));
+        let (mut refused, mut before) = (0, false);
+        for turn in 0..3_000 {
+            let (first, second) = (one.step(burst, swing), fast.step(burst, swing));
+            prop_assert_eq!(first, second, "request {}", turn);
+            let apart = one.arc.phase == Phase::Track || one.arc.learned.dropped_at != Mono::ZERO;
+            if (first && before) || apart {
+                // A second refusal in a row is waited out for 300 s at most, what wanders is judged by half an hour, and
+                // what fell by quarters of one: there they may part.
+                prop_assert_eq!(one.arc.phase, fast.arc.phase);
+                break;
+            }
+            refused += u32::from(first);
+            before = first;
+            for (what, off) in [
+                ("rates", fast.rate() / (k * one.rate())),
+                ("estimates", fast.arc.limit / (k * one.arc.limit)),
+                ("times", k * fast.now / one.now),
+            ] {
+                prop_assert!((off - 1.0).abs() < 1e-4, "{} of request {}: {}", what, turn, off);
+            }
+            prop_assert_eq!(one.arc.phase, fast.arc.phase);
+        }
+        prop_assert!(refused >= 1, "no refusal");
+    }
+
+    /// Half the ceiling, above what it ever asks for: nothing changes, not by a bit.
+    #[test]
+    fn invariant_15_half_the_ceiling_changes_nothing_after_convergence(
+        limit in 0.2..1.5_f64, burst in 1.5..20.0_f64, seconds in 600.0..3_000.0_f64,
+    ) {
+        let mut high = Driven { original: Original { rate: 40.0, capacity: 10.0 }, ..Driven::new() };
+        let mut servers = [Server::new(limit, burst), Server::new(limit, burst)];
+        while high.now < seconds {
+            high.step(|now| { servers[1].answer(now); servers[0].answer(now) });
+        }
+        let mut low = Driven { arc: high.arc.clone(), refusals: high.refusals.clone(), ..high };
+        low.original.rate /= 2.0;
+        for _ in 0..2_000 {
+            high.step(|now| servers[0].answer(now));
+            low.step(|now| servers[1].answer(now));
+            prop_assert_eq!((high.now, high.arc.limit, high.arc.phase), (low.now, low.arc.limit, low.arc.phase));
+            prop_assert!(high.arc.target(high.mono()).rate < low.original.rate, "it asks for more than that");
+        }
     }
 }
 
