@@ -112,7 +112,7 @@ impl Controller {
                 (&mut group.pace, paced, queued)
             }
             // Nothing was told, and nothing is.
-            (_, Some(hot)) if hot.pace.is_blank() => return,
+            (_, Some(hot)) if hot.pace.is_blank() && hot.paces.is_none() => return,
             (_, Some(hot)) => {
                 let paced = hot.paced(now, policy, settings);
                 (&mut *hot.pace, paced, slot.lanes.queued())
