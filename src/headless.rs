@@ -114,8 +114,8 @@ fn progress(totals: &Totals) -> String {
         (false, _) => format!("{} of {all}+ done", totals.urls_done),
         (true, 0) => "nothing to do".to_owned(),
         (true, _) => {
-            // Rounded down: 100 % is said only when nothing is left.
-            let tenths = u128::from(ended) * 1000 / u128::from(all);
+            // Rounded down: 100 % is said only when nothing is left, failed, or was skipped.
+            let tenths = u128::from(totals.urls_done) * 1000 / u128::from(all);
             format!("{} of {all} done ({}.{} %)", totals.urls_done, tenths / 10, tenths % 10)
         }
     }
@@ -274,6 +274,8 @@ mod tests {
         assert_eq!(of(5, 10, false), "5 of 15+ done");
         assert_eq!(of(99_999, 1, true), "99999 of 100000 done (99.9 %)");
         assert_eq!(of(7, 0, true), "7 of 7 done (100.0 %)");
+        let skipped = Totals { urls_done: 291, urls_skipped: 1, inputs_read: true, ..Totals::default() };
+        assert_eq!(progress(&skipped), "291 of 292 done (99.6 %)");
         assert_eq!(of(u64::MAX, u64::MAX, true), format!("{} of {} done (100.0 %)", u64::MAX, u64::MAX));
     }
 

@@ -21,8 +21,10 @@ use crate::text::Clean;
 const MARK_FILE: &str = "synced";
 /// Where the length stands in the mark: names are padded to here.
 const NAME_WIDTH: usize = 100;
-/// The length of a mark in bytes: name, a blank, 20 digits, a line break.
-const MARK_LENGTH: usize = NAME_WIDTH + 22;
+/// The length of a mark in bytes: name, a blank, 20 digits, a blank, the checksum of all that, a line break.
+const MARK_LENGTH: usize = NAME_WIDTH + 39;
+/// Digits of the checksum, and the line break.
+const CHECK_WIDTH: usize = 17;
 /// Bytes before a mark in which the last member begins: what ends with an exchange tells its URL, of 8 KB at most, and
 /// little else.
 const LAST_MEMBER_MAX: u64 = 32 << 10;
@@ -47,16 +49,26 @@ impl Mark {
     pub(super) fn of(&self, name: &str) -> Option<u64> {
         let mut bytes = [0; MARK_LENGTH];
         self.file.read_exact_at(&mut bytes, 0).ok()?;
-        let text = std::str::from_utf8(&bytes).ok()?.strip_suffix('\n')?;
-        let (marked, length) = text.split_at_checked(NAME_WIDTH)?;
+        let (told, check) = bytes.split_at(MARK_LENGTH - CHECK_WIDTH);
+        if check != checked(told).as_bytes() {
+            tracing::warn!(file = MARK_FILE, "the mark of what was synced is damaged: the WARC file is read whole");
+            return None;
+        }
+        let (marked, length) = std::str::from_utf8(told).ok()?.split_at_checked(NAME_WIDTH)?;
         if marked.trim_end() != name { None } else { length.trim().parse().ok() }
     }
 
     /// `length` bytes of `name` are on the medium.
     pub(super) fn set(&self, name: &str, length: u64) {
         // A mark that cannot be set lags behind, which costs reading time after a kill and nothing else.
-        let _ = self.file.write_all_at(format!("{name:NAME_WIDTH$} {length:020}\n").as_bytes(), 0);
+        let told = format!("{name:NAME_WIDTH$} {length:020} ");
+        let _ = self.file.write_all_at(format!("{told}{}", checked(told.as_bytes())).as_bytes(), 0);
     }
+}
+
+/// What stands behind a mark, so that a flipped bit in it does not blame a file that is whole.
+fn checked(told: &[u8]) -> String {
+    format!("{:016x}\n", xxhash_rust::xxh3::xxh3_64(told))
 }
 
 /// What is missing of a file that was on the medium.

@@ -80,6 +80,8 @@ pub enum InputItem {
     Url(Address),
     /// A line that is none.
     Bad(BadLine),
+    /// From this line on a source is not read: it cannot be.
+    Broken(BadLine),
 }
 
 /// Items in the order of the sources; never empty.
@@ -109,7 +111,7 @@ impl InputStream {
         // The reader let go of its end, so it is over: this does not wait. It must not pass for a whole input
         // when it was a panic.
         let panicked = self.reader.take()?.join().is_err();
-        panicked.then(|| vec![bad(&"input".into(), 0, "the reader failed: later lines were not read")])
+        panicked.then(|| vec![broken(&"input".into(), 0, "the reader failed: later lines were not read")])
     }
 }
 
@@ -206,6 +208,10 @@ fn bad(file: &Clean, line: u64, reason: &str) -> InputItem {
     InputItem::Bad(BadLine { file: file.clone(), line, reason: reason.into() })
 }
 
+fn broken(file: &Clean, line: u64, reason: &str) -> InputItem {
+    InputItem::Broken(BadLine { file: file.clone(), line, reason: reason.into() })
+}
+
 /// How a line ended.
 enum End {
     Line,
@@ -222,7 +228,7 @@ fn read_lines(file: &Clean, reader: Box<dyn Read + Send>, out: &mut Out) -> Resu
         let end = match read_line(&mut reader, &mut line, out) {
             Ok(end) => end?,
             Err(error) => {
-                return out.push(bad(file, number, &format!("reading failed, the rest is not read: {error}")));
+                return out.push(broken(file, number, &format!("reading failed, the rest is not read: {error}")));
             }
         };
         if matches!(end, End::File) && line.is_empty() {
@@ -231,7 +237,7 @@ fn read_lines(file: &Clean, reader: Box<dyn Read + Send>, out: &mut Out) -> Resu
         let mut text = line.as_slice();
         if number == 1 {
             if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
-                return out.push(bad(file, 1, "the file is UTF-16 and is not read: save it as UTF-8"));
+                return out.push(broken(file, 1, "the file is UTF-16 and is not read: save it as UTF-8"));
             }
             text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         }
@@ -306,6 +312,7 @@ mod tests {
         let show = |item: &InputItem| match item {
             InputItem::Url(address) => address.url.to_string(),
             InputItem::Bad(line) => line.to_string(),
+            InputItem::Broken(line) => format!("broken: {line}"),
         };
         items.iter().map(show).collect()
     }
@@ -359,7 +366,7 @@ mod tests {
     #[tokio::test]
     async fn a_utf_16_file_is_one_bad_line() {
         let text: Vec<u8> = "\u{feff}http://a.example/\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        assert_eq!(read(&text).await, ["FILE:1: the file is UTF-16 and is not read: save it as UTF-8"]);
+        assert_eq!(read(&text).await, ["broken: FILE:1: the file is UTF-16 and is not read: save it as UTF-8"]);
     }
 
     #[tokio::test]

@@ -36,11 +36,20 @@ pub trait Disk: Send {
     }
     /// Returns when the names in `dir` are on the medium.
     fn sync_dir(&mut self, dir: &Path) -> io::Result<()>;
-    /// Bytes that are free where `dir` is; `None` = it is not known.
-    fn room(&mut self, dir: &Path) -> Option<u64> {
+    /// The room where `dir` is; `None` = it is not known.
+    fn room(&mut self, dir: &Path) -> Option<Space> {
         let _ = dir;
         None
     }
+}
+
+/// The room of a file system, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// Free for whoever is not root.
+    pub free: u64,
+    /// Free or not.
+    pub all: u64,
 }
 
 /// Appends `bytes` from `written` on, which moves on by what was taken, also where it ends in an error.
@@ -100,10 +109,11 @@ impl Disk for SystemDisk {
         File::open(dir)?.sync_all()
     }
 
-    fn room(&mut self, dir: &Path) -> Option<u64> {
+    fn room(&mut self, dir: &Path) -> Option<Space> {
         let found = rustix::fs::statvfs(dir).ok()?;
         // A file system without blocks (some that are not on a disk) tells nothing.
-        (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        (found.f_blocks > 0).then(|| Space { free: bytes(found.f_bavail), all: bytes(found.f_blocks) })
     }
 }
 

@@ -134,3 +134,25 @@ fn a_folder_without_a_run_is_named() {
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0, "and nothing is made");
 }
+
+/// An error while an input is read is no end of it: its rest was never seen.
+#[test]
+fn inputs_that_could_not_be_read_to_their_end_are_asked_for_again() {
+    let scene = Scene::new(fine(Duration::ZERO), 1_000.0, 100.0, "");
+    scene.list(&["a.test"], 3);
+    // A file of the kernel's that can be opened, and whose first byte cannot be read.
+    let with = |inputs: &[&str]| {
+        let inputs = inputs.iter().flat_map(|input| ["-u", input]);
+        let rest = ["-c", "scene.toml", "-d", "crawl", "--headless"];
+        crawldeck(scene.path(), &["run"].into_iter().chain(inputs).chain(rest).collect::<Vec<_>>())
+    };
+    with(&["urls.txt", "/proc/self/mem"]);
+    let said = scene.events();
+    assert!(said.iter().any(|(_, why)| why.contains("reading failed, the rest is not read")), "{said:?}");
+    assert!(said.iter().any(|(_, why)| why.contains("the inputs were not read to their end")), "{said:?}");
+    let before = scene.events().len();
+    with(&["urls.txt"]);
+    assert_eq!(scene.server.arrivals().len(), 3, "nothing is asked for twice");
+    let said = scene.events().split_off(before);
+    assert!(!said.iter().any(|(_, why)| why.contains("not read to their end")), "{said:?}");
+}

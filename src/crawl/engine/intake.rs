@@ -29,7 +29,8 @@ impl Engine {
     pub(super) fn take_batch(&mut self, batch: Option<Batch>) {
         let Some(batch) = batch else {
             let read = std::mem::replace(&mut self.inputs, self.more_inputs.pop_front());
-            self.persisted.inputs_read |= self.inputs.is_none() && read.is_some_and(|read| read.is_named());
+            let all = self.inputs.is_none() && !self.persisted.inputs_broken;
+            self.persisted.inputs_read |= all && read.is_some_and(|read| read.is_named());
             return;
         };
         let hosts = self.look_ahead(&batch);
@@ -45,6 +46,11 @@ impl Engine {
                     self.admit(&address, host);
                 }
                 InputItem::Bad(bad) => self.bad_line(&bad.to_string()),
+                InputItem::Broken(bad) => {
+                    // A run that goes on needs them again.
+                    (self.persisted.inputs_broken, self.persisted.inputs_read) = (true, false);
+                    self.bad_line(&bad.to_string());
+                }
             }
         }
     }
@@ -54,7 +60,7 @@ impl Engine {
     fn look_ahead(&self, batch: &Batch) -> Vec<Option<HostId>> {
         let addresses = batch.iter().map(|item| match item {
             InputItem::Url(address) => Some(address),
-            InputItem::Bad(_) => None,
+            InputItem::Bad(_) | InputItem::Broken(_) => None,
         });
         std::hint::black_box(self.frontier.look_at(addresses.clone().flatten().map(|address| address.fingerprint)));
         let hosts: Vec<_> =

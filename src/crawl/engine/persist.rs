@@ -72,6 +72,8 @@ pub(super) struct Persisted {
     notes: Vec<Note>,
     new_note: bool,
     pub(super) inputs_read: bool,
+    /// One of them could not be read to its end.
+    pub(super) inputs_broken: bool,
     /// What was found at the start, for the journal; `None` when a run begins.
     pub(super) resumed: Option<String>,
     /// What the store had lost by then.
@@ -84,7 +86,17 @@ pub(super) struct Persisted {
 impl Persisted {
     pub(super) fn new(now: Mono) -> Self {
         let (run, notes, lost, late_rows) = (RunState::default(), Vec::new(), Vec::new(), HashMap::new());
-        Self { committed: now, run, notes, new_note: false, inputs_read: false, resumed: None, lost, late_rows }
+        Self {
+            committed: now,
+            run,
+            notes,
+            new_note: false,
+            inputs_read: false,
+            inputs_broken: false,
+            resumed: None,
+            lost,
+            late_rows,
+        }
     }
 }
 

@@ -72,7 +72,7 @@ fn case_123_cut_at_any_byte_the_torn_record_goes_and_all_before_it_stay() {
 #[test]
 fn case_123_what_is_marked_is_not_read_again_and_what_is_not_may_go() {
     let (name, bytes, records, mark) = archive_of(4);
-    let marked_at = |at: usize| format!("{name:100} {at:020}\n").into_bytes();
+    let marked_at = |at: usize| marked(&name, at);
     assert_eq!(mark, marked_at(bytes.len()), "the mark is what the last sync left");
     let at = records[6].place.1;
     // Damage behind the mark: what follows was never synced, so no URL of it is done.
@@ -84,12 +84,37 @@ fn case_123_what_is_marked_is_not_read_again_and_what_is_not_may_go() {
     fs::create_dir(dir.path().join("warc")).expect("made");
     let path = dir.path().join("warc").join(&name);
     torn.extend_from_slice(&bytes[..100]);
-    for mark in [None, Some("nonsense".to_owned()), Some(format!("{:100} {:020}\n", "other.warc.gz", 5))] {
+    for mark in [None, Some(b"nonsense".to_vec()), Some(marked("other.warc.gz", 5))] {
         fs::write(&path, &torn).expect("written");
         fs::write(dir.path().join("warc/synced"), mark.unwrap_or_default()).expect("written");
         let (_, archive) = open(dir.path(), WARC, ArchiveOptions::default());
         archive.close_blocking(PATIENCE).expect("nothing to write");
         assert_eq!(fs::read(&path).expect("there"), torn[..bytes.len()], "the tail alone is cut");
+    }
+}
+
+/// A mark as it is written.
+fn marked(name: &str, at: usize) -> Vec<u8> {
+    let told = format!("{name:100} {at:020} ");
+    let check = xxhash_rust::xxh3::xxh3_64(told.as_bytes());
+    format!("{told}{check:016x}\n").into_bytes()
+}
+
+#[test]
+fn a_flipped_bit_in_the_mark_blames_no_file_that_is_whole() {
+    let (name, bytes, _, mark) = archive_of(4);
+    for bit in (0..mark.len() * 8).step_by(7) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let warc = dir.path().join("warc");
+        fs::create_dir(&warc).expect("made");
+        fs::write(warc.join(&name), &bytes).expect("written");
+        let mut flipped = mark.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        fs::write(warc.join("synced"), flipped).expect("written");
+        let (_, mut archive) = failing(dir.path(), &Arc::default(), 1 << 30).expect("writable");
+        assert_eq!(archive.take_loss(), None, "bit {bit}");
+        archive.close_blocking(PATIENCE).expect("nothing to write");
+        assert_eq!(fs::read(warc.join(&name)).expect("there"), bytes, "bit {bit}");
     }
 }
 

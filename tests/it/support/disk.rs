@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crawldeck::journal::disk::{Disk, DiskFile, Identity, SystemDisk};
+use crawldeck::journal::disk::{Disk, DiskFile, Identity, Space, SystemDisk};
 
 /// When operations fail, shared with the test.
 #[derive(Debug, Default)]
@@ -63,8 +63,9 @@ impl Disk for FailingDisk {
         self.0.check().map(|()| assert!(dir.is_dir()))
     }
 
-    fn room(&mut self, _: &Path) -> Option<u64> {
-        Some(self.0.room.load(Ordering::SeqCst)).filter(|room| *room > 0)
+    fn room(&mut self, _: &Path) -> Option<Space> {
+        let free = self.0.room.load(Ordering::SeqCst);
+        (free > 0).then_some(Space { free, all: u64::MAX })
     }
 }
 
