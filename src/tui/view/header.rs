@@ -92,18 +92,23 @@ fn state_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {
     }
     let (model, glyphs) = (scene.model, brush.theme().glyphs);
     let totals = &model.totals;
-    let name = end_cut(model.run_name.as_str(), 24, glyphs.ellipsis);
-    let mut x = brush.text(1, y, &name, Meaning::Title) + 3;
-    x = brush.text(x, y, &format!("{} {}", glyphs.live, state_word(scene)), state_meaning(scene)) + 3;
+    let state = format!("{} {}", glyphs.live, state_word(scene));
     // That the view stands still is told on every screen, in the place of what is least missed.
-    x = match frozen(scene) {
-        Some(words) => brush.text(x, y, &words, Meaning::Trouble) + 3,
-        None => brush.text(x, y, &format!("up {}", uptime(model.up)), Meaning::Text) + 3,
+    let (words, meaning) = match frozen(scene) {
+        Some(words) => (words, Meaning::Trouble),
+        None => (format!("up {}", uptime(model.up)), Meaning::Text),
     };
+    let flying = format!("in-flight {}/{}", totals.in_flight, totals.concurrency);
+    // The name is what gives way.
+    let rest = state.width() + words.width() + flying.width() + CLOCK_WIDTH + 10;
+    let room = usize::from(brush.width()).saturating_sub(rest).clamp(8, 24);
+    let name = end_cut(model.run_name.as_str(), room, glyphs.ellipsis);
+    let mut x = brush.text(1, y, &name, Meaning::Title) + 3;
+    x = brush.text(x, y, &state, state_meaning(scene)) + 3;
+    x = brush.text(x, y, &words, meaning) + 3;
     if brush.width() >= WIDE {
         x = done(scene, brush, x, y, 30) + 3;
     }
-    let flying = format!("in-flight {}/{}", totals.in_flight, totals.concurrency);
     x = brush.text(x, y, &flying, Meaning::Text) + 3;
     if brush.width() >= WIDE {
         let words = format!("journal {}", bytes(totals.journal_bytes));
@@ -123,6 +128,9 @@ fn trouble_line(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) -> bool {
     clock(scene, brush, y);
     true
 }
+
+/// Columns of the clock, a blank before it.
+const CLOCK_WIDTH: usize = 14;
 
 /// The clock at the right end.
 fn clock(scene: &Scene<'_>, brush: &mut Brush<'_>, y: u16) {

@@ -189,7 +189,11 @@ pub(super) fn legend(scene: &Scene<'_>, brush: &mut Brush<'_>) {
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
     let mut inside = brush.boxed(width, height, "about these hosts", "Esc close");
     let (room, ellipsis) = (usize::from(inside.width()), inside.theme().glyphs.ellipsis);
+    let found = format!(" {dot} ");
     for (y, line) in (0..inside.height()).zip(&lines) {
-        inside.text(0, y, &end_cut(line, room, ellipsis), Meaning::Text);
+        // What was found is what somebody looks for: what the host hides gives way to it.
+        let (hides, found) = line.split_at(line.rfind(&found).unwrap_or(line.len()));
+        let hides = end_cut(hides, room.saturating_sub(found.width()), ellipsis);
+        inside.text(0, y, &end_cut(&format!("{hides}{found}"), room, ellipsis), Meaning::Text);
     }
 }

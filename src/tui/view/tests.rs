@@ -350,6 +350,9 @@ fn the_demo_s_lines_stand_under_the_table_where_there_is_room() {
     // What the controller found stands beside what is hidden.
     model.legend[0] = Clean::new("api.gazet.test     429 beyond a hidden limit of 0.3/s");
     assert!(text(&model, (120, 60)).contains("hidden limit of 0.3/s · found 0.25/s"));
+    model.overlay = Overlay::Legend;
+    let narrow = text(&model, (60, 24));
+    assert!(narrow.contains("… · found 0.25/s"), "{narrow}");
 }
 
 #[test]
