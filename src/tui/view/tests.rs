@@ -341,6 +341,16 @@ fn wanted_13_15_a_pause_and_an_override_are_seen_in_the_row() {
 }
 
 #[test]
+fn a_long_name_of_the_run_gives_way_to_what_is_in_flight() {
+    let mut model = model((80, 24));
+    model.run_name = Clean::new("a-crawl-of-the-whole-of-it");
+    (model.totals.in_flight, model.totals.concurrency) = (123, 1_024);
+    let words = text(&model, (80, 24));
+    let line = words.lines().next().expect("a line");
+    assert!(line.contains("in-flight 123/1024 ") && line.contains(" a-crawl-") && line.contains(" UTC"), "{line}");
+}
+
+#[test]
 fn the_demo_s_lines_stand_under_the_table_where_there_is_room() {
     let mut model = model((120, 60));
     model.legend = (0..9).map(|i| Clean::new(format!("host {i} has a character"))).collect();
