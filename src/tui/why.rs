@@ -47,9 +47,13 @@ pub fn parts(view: &HostView, now: Mono, wall: Wall, times: &str) -> Vec<String>
     parts.extend(limiting_words(view, held.is_some()));
     if let (Limiting::ServerPace, Some(paced)) = (view.limiting, view.paced) {
         let until = wall.after(paced.resets.since(now));
-        let left = if paced.rate > 0.0 { format!("{} left ", paced.left) } else { String::new() };
         let day = Duration::from_secs(86_400);
+        let left = match paced.left {
+            Some(left) if paced.rate > 0.0 => format!("{left} left "),
+            _ => String::new(),
+        };
         parts.push(match paced.resets.since(now) {
+            _ if paced.left.is_none() => String::from("by its policy"),
             later if later > day => format!("{left}for {}", age(later)),
             _ => format!("{left}until {}", until.time_of_day()),
         });
@@ -199,7 +203,7 @@ mod tests {
 
     const PACED: Paced = Paced {
         rate: 0.5,
-        left: 8.0,
+        left: Some(8.0),
         resets: Mono::from_nanos(10_120_000_000_000),
         until: Mono::from_nanos(10_121_000_000_000),
         capped: false,
@@ -213,7 +217,7 @@ mod tests {
                 view.paced = Some(paced);
             })
         };
-        assert_eq!(said(Paced { rate: 0.0, left: 0.0, ..PACED }), "window used up · until 00:02:00");
+        assert_eq!(said(Paced { rate: 0.0, left: Some(0.0), ..PACED }), "window used up · until 00:02:00");
         let resets = NOW.after(Duration::from_secs(2_000_000));
         assert_eq!(said(Paced { resets, capped: true, ..PACED }), "paced by headers · 8 left for 23 d · capped");
     }
