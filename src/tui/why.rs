@@ -31,7 +31,13 @@ pub fn parts(view: &HostView, now: Mono, wall: Wall, times: &str) -> Vec<String>
         }
     }
     if let Some(overriding) = view.overriding {
+        let paced = view.limiting == Limiting::ServerPace;
         match overriding.until {
+            // Both are needed to know what is in force, also where only the first part fits.
+            until if paced => {
+                parts.push(String::from("OVERRIDE, paced"));
+                parts.extend(until.map(|until| format!("{} left", age(until.since(now)))));
+            }
             Some(until) => parts.extend([format!("OVERRIDE {}", age(until.since(now))), String::from("then auto")]),
             None if matches!(evidence, Some(Evidence::OverriddenSince(_))) => {}
             None => {
@@ -218,6 +224,15 @@ mod tests {
             })
         };
         assert_eq!(said(Paced { rate: 0.0, left: Some(0.0), ..PACED }), "window used up · until 00:02:00");
+        let under = |until| {
+            words(|view| {
+                (view.limiting, view.paced) = (Limiting::ServerPace, Some(PACED));
+                view.overriding = Some(Override { rate: Some(9.0), capacity: None, since: NOW, until });
+            })
+        };
+        let rest = "paced by headers · 8 left until 00:02:00";
+        assert_eq!(under(Some(NOW.after_secs(7_140.0))), format!("OVERRIDE, paced · 119m left · {rest}"));
+        assert_eq!(under(None), format!("OVERRIDE, paced · {rest}"));
         let resets = NOW.after(Duration::from_secs(2_000_000));
         assert_eq!(said(Paced { resets, capped: true, ..PACED }), "paced by headers · 8 left for 23 d · capped");
     }
