@@ -487,6 +487,17 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_alone_lasts_its_window_and_is_read_back_after_a_restart() {
+        let hint = read(&[("RateLimit-Policy", "\"burst\";q=60;w=30")]).expect("a hint");
+        let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(100.0));
+        pace.hear(now, &hint, 3, LONGEST);
+        // An infinity would be none in JSON.
+        let back: Pace = serde_json::from_str(&serde_json::to_string(&pace).expect("JSON")).expect("a pace");
+        assert_eq!((back, pace.rate(now)), (pace, 2.0));
+        assert_eq!((pace.rate(now.after_secs(30.9)), pace.rate(now.after_secs(31.1))), (2.0, f64::INFINITY));
+    }
+
+    #[test]
     fn hints_that_prove_false_are_not_believed_for_an_hour() {
         let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(1_000.0));
         for _ in 0..7 {
