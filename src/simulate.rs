@@ -73,7 +73,10 @@ pub fn simulate(
     };
     let written = if args.plot.is_some() { asked.plot(paper, out) } else { asked.figures(args.json, paper, out, err) };
     match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => FAILED,
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(err, "crawldeck: the result cannot be written: {error}").and_then(|()| err.flush());
+            FAILED
+        }
         _ => DONE,
     }
 }
@@ -219,4 +222,40 @@ fn core(kind: ControllerKind, settings: &Settings) -> Contender {
         ControllerKind::Static => "static",
     };
     Contender { name, candidate: Candidate::Core(Box::new(settings)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// A stream that takes nothing.
+    struct Broken(io::ErrorKind);
+
+    impl Write for Broken {
+        fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(self.0.into())
+        }
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_written_is_told_but_not_that_nobody_reads_on() {
+        let line = "crawldeck simulate --random 1 --seeds 1..1 --controllers static";
+        let Command::Simulate(args) = Cli::parse_from(line.split(' ')).command else { panic!("another command") };
+        let paper = Paper { width: 80, unicode: false, bar: false };
+        for (kind, code, told) in [
+            (io::ErrorKind::StorageFull, FAILED, "crawldeck: the result cannot be written: no storage space\n"),
+            (io::ErrorKind::BrokenPipe, DONE, ""),
+        ] {
+            let mut err = Vec::new();
+            assert_eq!(simulate(&args, &Settings::default(), paper, &mut Broken(kind), &mut err), code);
+            assert_eq!(String::from_utf8(err).expect("text"), told);
+        }
+    }
 }

@@ -176,17 +176,20 @@ fn shape(mut section: Section<'_>, spec: &mut ServerSpec) {
 fn steps(section: &mut Section<'_>, spec: &mut ServerSpec) {
     let at = section.list("at", duration(DURATIONS_OR_NONE));
     let factor = section.list("factor", number(0.001..=1_000.0));
+    // Entries that are wrong were named, and are not in what was read.
+    let mut entries = |key| section.value(key).and_then(|value| value.get_ref().as_array()).map(|list| list.len());
+    let written = [entries("at"), entries("factor")];
     for (key, absent) in [("at", at.is_none()), ("factor", factor.is_none())] {
         if absent && section.value(key).is_none() {
             section.error(key, "is missing; write a list, one entry for each step");
         }
     }
     let (Some(at), Some(factor)) = (at, factor) else { return };
-    if at.len() != factor.len() {
+    if written[0] != written[1] {
         section.error("factor", "has not as many entries as `at`; write one for each");
     } else if at.windows(2).any(|pair| pair[0] >= pair[1]) {
         section.error("at", "is not in ascending order; write the earlier moments first");
-    } else {
+    } else if at.len() == factor.len() {
         spec.drift = Drift::Steps { at, factor };
     }
 }
@@ -328,6 +331,19 @@ limit = { kind = "window", count = 60, per = "60s" }
         ] {
             let errors = parse_servers(text, "s.toml").expect_err(text).to_string();
             assert!(errors.contains(told), "{text}: {errors}");
+        }
+    }
+    #[test]
+    fn a_wrong_entry_of_a_list_is_told_once() {
+        for (at, factor, told) in [
+            ("[\"1h\", \"2h\"]", "[0, 1]", "`factor` in [shape]: 0 is out of range"),
+            ("[\"1h\", \"2 moons\"]", "[1, 2]", "`at` in [shape]: "),
+        ] {
+            let text = format!(
+                "[[server]]\nid = \"a\"\nlimit = {{ kind = \"none\" }}\nshape = {{ kind = \"steps\", at = {at}, factor = {factor} }}\n"
+            );
+            let errors = parse_servers(&text, "s.toml").expect_err("wrong").to_string();
+            assert!(errors.contains(told) && errors.matches("s.toml:").count() == 1, "{errors}");
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use arc::{ADAPTIVE_MIN_RATE, Arc, Doing, Next, Why};
+pub use arc::{ADAPTIVE_MIN_RATE, Apart, Arc, Basis, Doing, Next, Why};
 pub use fixed::Fixed;
 pub use halving::{HALVING_MIN_RATE, Halving};
 

@@ -356,6 +356,7 @@ impl Controller {
         };
         hot.exhausted = refused && (hint.exhausted() || hint.shared) && pace.trusted(now);
         hot.uncounted = hot.exhausted && hint.shared;
+        hot.secondary = refused && hint.secondary && !hint.shared;
         if hot.exhausted && !hint.shared {
             pace.missed(now);
         }
@@ -388,7 +389,8 @@ impl Controller {
             _ => hot.adapted(answer.lane).adaptive.pause(answer.sent),
         };
         let waits = if shared { Waits::Elsewhere } else { Waits::Here };
-        let terms = Terms { pause, exhausted: hot.exhausted, waits, policy: &self.settings.backoff };
+        let secondary = std::mem::take(&mut hot.secondary);
+        let terms = Terms { pause, exhausted: hot.exhausted, secondary, waits, policy: &self.settings.backoff };
         let was_blocked = hot.holding.blocked();
         let ruling = hot.holding.on_answer(now, answer, &terms, self.jitter.as_mut());
         let outcome = ruling.outcome;

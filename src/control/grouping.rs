@@ -305,7 +305,7 @@ impl Controller {
         if let Some((before, after)) = ruling.held {
             let who = if after.reason.server_asked() { Who::Server } else { Who::Controller };
             let left = before.map_or(0.0, |hold| hold.until.secs_since(now));
-            let why = format!("group {name}: {}", super::tell::hold_reason(&after, answer.verdict));
+            let why = format!("group {name}: {}", super::tell::hold_reason(&after, answer.verdict, ruling.secondary));
             let (before, after) = (Value::Number(left), Value::Number(after.until.secs_since(now)));
             self.decide(now, who, Some(host), What::GroupHold, before, after, why);
         }

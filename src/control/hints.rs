@@ -2,14 +2,21 @@
 //! draft, its older forms, `X-RateLimit-*` and the vendors' variants.
 //!
 //! A hint can only slow us or pace us. It never lifts a limit, is no promise, and counts for nothing on an answer
-//! from a cache. Where several say something the strictest counts. Malformed values are ignored, one by one.
+//! from a cache. Where several say something the strictest counts. Malformed values are ignored: a structured field
+//! whole, as the draft has it, others one by one.
+//!
+//! An answer's own Retry-After stands over what its other fields say of a window: until then it is waited, whichever is
+//! longer. Only the policy counts beside it, and that the window was used up says that the refusal teaches nothing.
 
+mod fields;
 mod pace;
 
 use std::time::Duration;
 
+use self::fields::{Bare, Item};
 pub(super) use self::pace::Pace;
 pub use self::pace::Paced;
+use super::retry_after;
 
 /// Values above this are epochs, not seconds; numbers above a thousand times this are milliseconds.
 const EPOCH: f64 = 1e9;
@@ -25,11 +32,11 @@ const WATCH: Duration = Duration::from_secs(600);
 const DISTRUST: Duration = Duration::from_secs(3_600);
 
 /// What one answer's headers say.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Hint {
-    /// Requests left in the window.
+    /// Requests left in the window; infinite where only a policy is told.
     pub remaining: f64,
-    /// Seconds until they are back.
+    /// Seconds until they are back; where only a policy is told, its window.
     pub reset: f64,
     /// Requests per second that a stated policy allows at most.
     pub policy: Option<f64>,
@@ -37,6 +44,11 @@ pub struct Hint {
     pub bucket: u64,
     /// The limit is one of a resource that others use, too: its refusals are not counted against us.
     pub shared: bool,
+    /// The answer has a Retry-After: that is waited, and not the window's end.
+    pub asked: bool,
+    /// The fields are those of a service that has a second limit of which they say nothing, and requests are left: a bare
+    /// refusal is one of that limit.
+    pub secondary: bool,
 }
 
 impl Hint {
@@ -75,26 +87,29 @@ struct Found<'a> {
     reset: Option<f64>,
     /// A reset that is always a distance in time.
     reset_after: Option<f64>,
-    policy: Option<f64>,
+    /// The strictest policy of older fields.
+    older: Option<Quota>,
     shopify: Option<(f64, f64)>,
     bucket: u64,
     global: bool,
     shared: bool,
     cached: bool,
+    asked: bool,
+    /// A limit is told of one of several resources, as GitHub does.
+    resource: bool,
 }
 
 impl<'a> Found<'a> {
     fn take(&mut self, name: &str, value: &'a str, now: f64) {
         match name {
             "age" => self.cached |= number(value).is_some_and(|age| age > 0.0),
+            "retry-after" => self.asked |= retry_after::parse(&[value.as_bytes()], None, now as i64).wait.is_some(),
+            "x-amz-retry-after" => self.asked |= number(value).is_some_and(|millis| millis > 0.0),
             "ratelimit" => self.draft.push(value),
-            "ratelimit-policy" => {
-                self.policies.push(value);
-                self.policy = least(self.policy, policies(value));
-            }
+            "ratelimit-policy" => self.policies.push(value),
             "ratelimit-limit" | "x-ratelimit-limit" | "x-rate-limit-limit" => {
                 // `3, 3;w=3600`: the items after the first are policies.
-                self.policy = least(self.policy, policies(value));
+                self.older = strictest_quota(self.older, policies(&[value]).quota);
             }
             "ratelimit-remaining" | "x-ratelimit-remaining" | "x-rate-limit-remaining" => {
                 self.remaining = least(self.remaining, quantity(value));
@@ -105,6 +120,7 @@ impl<'a> Found<'a> {
             "x-ratelimit-reset-after" | "x-rate-limit-reset-after" => {
                 self.reset_after = most(self.reset_after, quantity(value));
             }
+            "x-ratelimit-resource" => self.resource = true,
             "x-ratelimit-bucket" | "x-rate-limit-bucket" if !value.is_empty() => self.bucket = id_of(value),
             "x-ratelimit-global" => self.global |= value.eq_ignore_ascii_case("true"),
             "x-ratelimit-scope" => {
@@ -126,19 +142,37 @@ impl<'a> Found<'a> {
         if self.cached {
             return None;
         }
-        let policies = self.policies.iter().flat_map(|value| items(value));
-        let others: Vec<&str> = policies.filter(|item| !counts_requests(item)).map(name_of).collect();
-        let draft = self.draft.iter().map(|value| draft_items(value, &others)).fold(None, strictest);
+        let Policies { quota, others } = policies(&self.policies);
+        let quota = strictest_quota(quota, self.older);
         let apart = self.remaining.zip(self.reset_after.or(self.reset));
-        let (remaining, reset) = draft.or(apart).or(self.shopify)?;
-        (reset > 0.0 && reset <= RESET_MAX).then_some(Hint {
+        let told = draft(&self.draft, &others).or(apart).or(self.shopify);
+        let window = told.filter(|(_, reset)| *reset > 0.0 && *reset <= RESET_MAX);
+        // A policy alone holds for its window: no longer than that after the last answer that told of it.
+        let alone = quota.map(|quota| (f64::INFINITY, quota.window.min(RESET_MAX)));
+        let (remaining, reset) = window.or(alone)?;
+        Some(Hint {
             remaining,
             reset,
-            policy: self.policy,
+            policy: quota.map(|quota| quota.rate()),
             // What holds for the whole service is no endpoint's bucket.
             bucket: if self.global { 0 } else { self.bucket },
             shared: self.shared,
+            asked: self.asked,
+            secondary: self.resource && !self.asked && window.is_some_and(|(remaining, _)| remaining >= 1.0),
         })
+    }
+}
+
+/// So many requests in so many seconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Quota {
+    requests: f64,
+    window: f64,
+}
+
+impl Quota {
+    fn rate(self) -> f64 {
+        self.requests / self.window
     }
 }
 
@@ -170,53 +204,79 @@ fn distance(reset: f64, now: f64) -> f64 {
     }
 }
 
-/// The value of a parameter `key=value` among `;`- or `,`-separated parts.
-fn parameter(item: &str, key: &str) -> Option<f64> {
-    item.split(';').map(str::trim).find_map(|part| {
-        let (name, value) = part.split_once('=')?;
-        name.trim().eq_ignore_ascii_case(key).then(|| quantity(value.trim()))?
-    })
+/// `"burst";r=50;t=30, …` or the older `limit=100, remaining=50, reset=30`, in lines that are one field: the strictest item
+/// that counts requests. `others` are names of policies that count something else.
+fn draft(lines: &[&str], others: &[String]) -> Option<(f64, f64)> {
+    let value = lines.join(", ");
+    let Some(items) = fields::list(&value) else { return older_draft(&value) };
+    let mut strict = None;
+    for item in items {
+        let Bare::Text(name) = &item.bare else { return None };
+        // One that is no count, or is not there, makes the field malformed: then all of it counts for nothing.
+        let remaining = item.parameter("r")?.count()?;
+        let reset = match item.parameter("t") {
+            Some(reset) => Some(reset.count()?),
+            None => None,
+        };
+        if !others.contains(name) && counts_requests(&item)? && remaining <= EPOCH {
+            strict = strictest(strict, reset.map(|reset| (remaining, reset)));
+        }
+    }
+    strict
 }
 
-/// The items of a list: commas part them, but not those in quotes.
-fn items(value: &str) -> impl Iterator<Item = &str> {
-    let mut quoted = false;
-    value.split(move |one| {
-        quoted ^= one == '"';
-        one == ',' && !quoted
-    })
+fn older_draft(value: &str) -> Option<(f64, f64)> {
+    let members = fields::dictionary(value)?;
+    let of = |key: &str| members.iter().rev().find(|(name, _)| name == key)?.1.count();
+    of("remaining").zip(of("reset")).filter(|(remaining, _)| *remaining <= EPOCH)
 }
 
-/// The name of an item, its quotes left aside.
-fn name_of(item: &str) -> &str {
-    item.split(';').next().unwrap_or_default().trim().trim_matches('"')
+/// What a field of policies says.
+#[derive(Default)]
+struct Policies {
+    /// The lowest rate of those that count requests.
+    quota: Option<Quota>,
+    /// The names of those that count something else.
+    others: Vec<String>,
+}
+
+/// `"burst";q=100;w=60, …` or `100;w=60, …`, in lines that are one field.
+fn policies(lines: &[&str]) -> Policies {
+    read_policies(&lines.join(", ")).unwrap_or_default()
+}
+
+fn read_policies(value: &str) -> Option<Policies> {
+    let mut read = Policies::default();
+    for item in fields::list(value)? {
+        let (name, requests) = match &item.bare {
+            Bare::Text(name) => (Some(name), item.parameter("q")?.count()?),
+            bare => (None, bare.count()?),
+        };
+        let window = match item.parameter("w") {
+            Some(window) => Some(window.count()?),
+            None => None,
+        };
+        if !counts_requests(&item)? {
+            read.others.extend(name.cloned());
+        } else if let Some(window) = window.filter(|window| *window > 0.0 && requests <= EPOCH) {
+            read.quota = strictest_quota(read.quota, Some(Quota { requests, window }));
+        }
+    }
+    Some(read)
 }
 
 /// Whether an item counts requests: its unit `qu` says so, or it has none. Bytes, and what is in flight at a time,
-/// are no pace.
-fn counts_requests(item: &str) -> bool {
-    item.split(';').filter_map(|part| part.trim().split_once('=')).all(|(key, unit)| {
-        let unit = unit.trim().trim_matches('"');
-        !key.trim().eq_ignore_ascii_case("qu") || unit.eq_ignore_ascii_case("requests")
-    })
+/// are no pace. `None` = its unit is none.
+fn counts_requests(item: &Item) -> Option<bool> {
+    match item.parameter("qu") {
+        None => Some(true),
+        Some(Bare::Text(unit)) => Some(unit.eq_ignore_ascii_case("requests")),
+        Some(_) => None,
+    }
 }
 
-/// `"burst";r=50;t=30, …` or the older `limit=100, remaining=50, reset=30`: the strictest item that counts requests.
-/// `others` are names of policies that count something else.
-fn draft_items(value: &str, others: &[&str]) -> Option<(f64, f64)> {
-    let counting = items(value).filter(|item| counts_requests(item) && !others.contains(&name_of(item)));
-    let structured = counting.map(|item| parameter(item, "r").zip(parameter(item, "t"))).fold(None, strictest);
-    let flat = value.replace(',', ";");
-    structured.or_else(|| parameter(&flat, "remaining").zip(parameter(&flat, "reset")))
-}
-
-/// `"burst";q=100;w=60, …` or `100;w=60, …`: the lowest rate of those that count requests.
-fn policies(value: &str) -> Option<f64> {
-    items(value).filter(|item| counts_requests(item)).fold(None, |lowest, item| {
-        let quota = parameter(item, "q").or_else(|| quantity(item.split(';').next().unwrap_or_default().trim()));
-        let rate = quota.zip(parameter(item, "w")).filter(|(_, window)| *window > 0.0).map(|(q, w)| q / w);
-        least(lowest, rate)
-    })
+fn strictest_quota(one: Option<Quota>, two: Option<Quota>) -> Option<Quota> {
+    one.zip(two).map(|(one, two)| if two.rate() < one.rate() { two } else { one }).or(one).or(two)
 }
 
 /// Of two pairs of remaining and reset the one that allows less.
@@ -256,13 +316,13 @@ mod tests {
     }
 
     fn hint(remaining: f64, reset: f64) -> Option<Hint> {
-        Some(Hint { remaining, reset, policy: None, bucket: 0, shared: false })
+        Some(Hint { remaining, reset, ..Hint::default() })
     }
 
     #[test]
     fn each_vendor_is_read_as_it_writes() {
         let policy =
-            |remaining, reset, policy| Some(Hint { remaining, reset, policy: Some(policy), bucket: 0, shared: false });
+            |remaining, reset, policy| Some(Hint { remaining, reset, policy: Some(policy), ..Hint::default() });
         let table: &[Row] = &[
             (
                 "IETF draft",
@@ -317,7 +377,7 @@ mod tests {
                     ("x-ratelimit-reset", "1700003600"),
                     ("x-ratelimit-resource", "core"),
                 ],
-                hint(4999.0, 3600.0),
+                hint(4999.0, 3600.0).map(|one| Hint { secondary: true, ..one }),
             ),
             (
                 "X",
@@ -361,7 +421,11 @@ mod tests {
                 ],
                 hint(2.0, 9.0).map(|one| Hint { bucket: id_of("abcd"), shared: true, ..one }),
             ),
-            ("Shopify", &[("X-Shopify-Shop-Api-Call-Limit", "32/40"), ("Retry-After", "2.0")], hint(8.0, 16.0)),
+            (
+                "Shopify",
+                &[("X-Shopify-Shop-Api-Call-Limit", "32/40"), ("Retry-After", "2.0")],
+                hint(8.0, 16.0).map(|one| Hint { asked: true, ..one }),
+            ),
             (
                 "milliseconds",
                 &[("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "1700000010000")],
@@ -372,6 +436,34 @@ mod tests {
             ("no number", &[("x-ratelimit-remaining", "NaN"), ("x-ratelimit-reset", "soon")], None),
             ("past", &[("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "1600000000")], None),
             ("alone", &[("x-ratelimit-remaining", "7")], None),
+            ("a policy alone", &[("RateLimit-Policy", "\"burst\";q=60;w=30")], policy(f64::INFINITY, 30.0, 2.0)),
+            ("an older one alone", &[("X-RateLimit-Limit", "10, 10;w=1, 60;w=60")], policy(f64::INFINITY, 60.0, 1.0)),
+            ("a limit without a window", &[("X-RateLimit-Limit", "5000")], None),
+            (
+                "a policy beside a window that is over",
+                &[("RateLimit-Policy", "\"burst\";q=60;w=30"), ("RateLimit", "\"burst\";r=3;t=0")],
+                policy(f64::INFINITY, 30.0, 2.0),
+            ),
+            ("strings in place of integers", &[("RateLimit", "\"b\";r=\"0\";t=\"60\"")], None),
+            ("a name like an item", &[("RateLimit", "\"a;r=0;t=60\";r=5000;t=10")], hint(5000.0, 10.0)),
+            ("a name with a comma", &[("RateLimit", "\"a, \\\"b\";r=3;t=10, \"c\";r=9;t=10")], hint(3.0, 10.0)),
+            ("one item malformed", &[("RateLimit", "\"a\";r=3;t=10, \"b\";r=-1;t=10")], None),
+            ("one line malformed", &[("RateLimit", "\"a\";r=3;t=10"), ("RateLimit", "\"b\";r=1;")], None),
+            ("decimals", &[("RateLimit", "\"a\";r=3.5;t=10")], None),
+            ("nothing left said", &[("RateLimit", "\"a\";t=10")], None),
+            ("no name", &[("RateLimit", "r=3;t=10")], None),
+            ("a list in a list", &[("RateLimit", "(\"a\");r=0;t=10")], None),
+            ("a unit that is a number", &[("RateLimit-Policy", "\"a\";q=1;w=60;qu=1")], None),
+            ("a malformed policy", &[("RateLimit-Policy", "\"a\";q=\"1\";w=60, \"b\";q=1;w=10")], None),
+            (
+                "malformed beside an older field",
+                &[
+                    ("RateLimit", "\"b\";r=\"0\";t=\"60\""),
+                    ("X-RateLimit-Remaining", "30"),
+                    ("X-RateLimit-Reset", "20"),
+                ],
+                hint(30.0, 20.0),
+            ),
             ("none", &[("content-type", "text/html")], None),
         ];
         for (vendor, headers, expected) in table {
@@ -385,18 +477,24 @@ mod tests {
     fn a_pace_spreads_what_is_left_and_waits_when_nothing_is() {
         let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(100.0));
         assert_eq!(pace.rate(now), f64::INFINITY);
-        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, policy: None, bucket: 0, shared: false }, 4, LONGEST);
+        pace.hear(now, &Hint { remaining: 30.0, reset: 60.0, ..Hint::default() }, 4, LONGEST);
         assert!((pace.rate(now) - 25.5 / 60.0).abs() < 1e-9);
         assert_eq!(pace.rate(now.after_secs(62.0)), f64::INFINITY, "it has run out");
-        pace.hear(
-            now,
-            &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0, shared: false },
-            0,
-            LONGEST,
-        );
+        pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), ..Hint::default() }, 0, LONGEST);
         assert_eq!(pace.rate(now), 1.0, "never above the policy");
-        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0, shared: false }, 0, LONGEST);
+        pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, ..Hint::default() }, 0, LONGEST);
         assert!(pace.not_before() >= now.after_secs(30.1));
+    }
+
+    #[test]
+    fn a_policy_alone_lasts_its_window_and_is_read_back_after_a_restart() {
+        let hint = read(&[("RateLimit-Policy", "\"burst\";q=60;w=30")]).expect("a hint");
+        let (mut pace, now) = (Pace::default(), Mono::from_secs_f64(100.0));
+        pace.hear(now, &hint, 3, LONGEST);
+        // An infinity would be none in JSON.
+        let back: Pace = serde_json::from_str(&serde_json::to_string(&pace).expect("JSON")).expect("a pace");
+        assert_eq!((back, pace.rate(now)), (pace, 2.0));
+        assert_eq!((pace.rate(now.after_secs(30.9)), pace.rate(now.after_secs(31.1))), (2.0, f64::INFINITY));
     }
 
     #[test]
@@ -407,7 +505,7 @@ mod tests {
             pace.missed(now);
         }
         assert!(!pace.trusted(now));
-        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, policy: None, bucket: 0, shared: false }, 0, LONGEST);
+        pace.hear(now, &Hint { remaining: 1.5, reset: 1e6, ..Hint::default() }, 0, LONGEST);
         assert_eq!(pace.rate(now), f64::INFINITY);
         assert!(pace.trusted(now.after_secs(3_601.0)));
     }

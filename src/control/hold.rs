@@ -23,6 +23,13 @@ pub const REFUSED_HOLD_MAX: Duration = Duration::from_secs(30 * 60);
 pub const TLS_HOLD_MIN: Duration = Duration::from_secs(60);
 /// The longest hold after failed TLS handshakes.
 pub const TLS_HOLD_MAX: Duration = Duration::from_secs(3600);
+/// The first hold after a bare throttle whose headers say that requests are left (see [`Hint::secondary`]); doubles to
+/// [`SECONDARY_HOLD_MAX`].
+///
+/// [`Hint::secondary`]: super::Hint::secondary
+pub const SECONDARY_HOLD_MIN: Duration = Duration::from_secs(60);
+/// The longest of those.
+pub const SECONDARY_HOLD_MAX: Duration = Duration::from_secs(3600);
 /// 403/401 in a row, after an earlier success, that count as a refusal.
 pub const REFUSED_RUN: u16 = 3;
 /// Successes after a hold that make the next backoff start from `base` again.
@@ -54,6 +61,8 @@ pub(super) struct Ruling {
     pub(super) held: Option<(Option<Hold>, Hold)>,
     /// The probe opened the host.
     pub(super) opened: bool,
+    /// It was refused by a limit beside the one that its headers tell of.
+    pub(super) secondary: bool,
 }
 
 /// Where throttles, and what servers ask to wait, are waited out.
@@ -71,6 +80,8 @@ pub(super) struct Terms<'a> {
     pub(super) pause: Option<Wait>,
     /// The answer's headers say that its window is used up.
     pub(super) exhausted: bool,
+    /// They are those of a service with a second limit, and say that requests are left.
+    pub(super) secondary: bool,
     /// Where it is waited out.
     pub(super) waits: Waits,
     /// Our own backoff.
@@ -271,6 +282,9 @@ impl Holding {
         let elsewhere = |outcome| terms.waits == Waits::Elsewhere && outcome == Outcome::Throttled;
         let asked = answer.retry_after.filter(|_| terms.waits == Waits::Here);
         let own = self.own_wait(outcome, pause, policy).filter(|_| news && !answer.unprocessed && !elsewhere(outcome));
+        let secondary = terms.secondary && outcome == Outcome::Throttled && own.is_some();
+        let least = doubled(SECONDARY_HOLD_MIN, self.throttles, SECONDARY_HOLD_MAX).min(policy.retry_after_max);
+        let own = own.map(|own| if secondary { own.max(least) } else { own });
         if own.is_some() {
             self.deepen(outcome);
         }
@@ -299,7 +313,7 @@ impl Holding {
             (before, Some(after)) if before.is_none_or(|before| before.until < after.until) => Some((before, after)),
             _ => None,
         };
-        Ruling { outcome, probe, fresh: own.is_some(), held, opened: opened && self.hold.is_none() }
+        Ruling { outcome, probe, fresh: own.is_some(), held, opened: opened && self.hold.is_none(), secondary }
     }
 
     /// A hold that another holding had comes on top of this one: it lasts as long, for the same reason. Tells the hold

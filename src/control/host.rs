@@ -176,6 +176,8 @@ pub(super) struct Hot {
     pub(super) paces: Option<Box<Paces>>,
     /// The answer being reported says that its window is used up.
     pub(super) exhausted: bool,
+    /// It says that requests are left where a second limit has no word: see `Hint::secondary`.
+    pub(super) secondary: bool,
     /// It is a refusal that counts against nobody's budget.
     pub(super) uncounted: bool,
     /// robots.txt is being asked for: nothing else goes.
@@ -404,6 +406,7 @@ impl Hot {
             pace: Sparse::new(),
             paces: None,
             exhausted: false,
+            secondary: false,
             uncounted: false,
             gated: false,
             in_flight: 0,

@@ -233,9 +233,22 @@ impl Controller {
             Command::Halt | Command::GoOn | Command::Undo | Command::Redo => return Err(SkipReason::Already),
         };
         self.set_operator(host, after);
-        self.decide(now, Who::Operator, Some(host), what, Value::Settings(before), Value::Settings(after), why);
+        let (from, to) = self.in_force(host, before, after);
+        self.decide(now, Who::Operator, Some(host), what, from, to, why);
         self.retarget(now, host);
         Ok(Change::Settings { host, before, after })
+    }
+
+    /// What the operator set before and after, as the journal has it: of a budget that moves both values are told, the
+    /// configured one, too.
+    fn in_force(&self, host: HostId, mut before: OperatorSettings, mut after: OperatorSettings) -> (Value, Value) {
+        if before.budget != after.budget {
+            let configured = self.policy_of(host).refusal_budget;
+            for settings in [&mut before, &mut after] {
+                settings.budget.get_or_insert(configured);
+            }
+        }
+        (Value::Settings(before), Value::Settings(after))
     }
 
     /// The controllers of a host, and that of its group, go back to their originals: what that is from and to for the
@@ -388,15 +401,8 @@ impl Controller {
                         continue;
                     }
                     self.set_operator(host, to);
-                    self.decide(
-                        now,
-                        Who::Operator,
-                        Some(host),
-                        what,
-                        Value::Settings(from),
-                        Value::Settings(to),
-                        &*why,
-                    );
+                    let (from, to) = self.in_force(host, from, to);
+                    self.decide(now, Who::Operator, Some(host), what, from, to, &*why);
                     self.end_lifetimes(now, host);
                     self.retarget(now, host);
                     changed += 1;

@@ -122,7 +122,7 @@ mod tests {
     const LONGEST: std::time::Duration = std::time::Duration::from_secs(6 * 3_600);
 
     fn hint(remaining: f64, bucket: u64) -> Hint {
-        Hint { remaining, reset: 10.0, policy: None, bucket, shared: false }
+        Hint { remaining, reset: 10.0, bucket, ..Hint::default() }
     }
 
     #[test]

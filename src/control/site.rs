@@ -16,7 +16,7 @@ impl Controller {
         let holding = shared.map_or(&mut hot.holding, |shared| &mut shared.holding);
         let held = holding.on_asked(now, sent, wait, &self.settings.backoff, self.jitter.as_mut());
         if let Some((before, after)) = held {
-            let why = super::tell::hold_reason(&after, Verdict::Status(status));
+            let why = super::tell::hold_reason(&after, Verdict::Status(status), false);
             match self.group_of(host).map(str::to_owned) {
                 Some(name) => {
                     let left = Value::Number(before.map_or(0.0, |hold| hold.until.secs_since(now)));

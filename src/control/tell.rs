@@ -24,7 +24,14 @@ impl Controller {
     pub(super) fn tell_hold(&mut self, now: Mono, answer: &Answer, ruling: &Ruling) {
         if let Some((before, after)) = ruling.held {
             let who = if after.reason.server_asked() { Who::Server } else { Who::Controller };
-            self.tell_held(now, who, answer.host, before, &after, hold_reason(&after, answer.verdict));
+            self.tell_held(
+                now,
+                who,
+                answer.host,
+                before,
+                &after,
+                hold_reason(&after, answer.verdict, ruling.secondary),
+            );
         }
         if ruling.opened {
             let why = format!("probe answered {}", ruling.outcome.as_str());
@@ -135,13 +142,17 @@ impl Controller {
             let why = match paced {
                 None => format!("headers limit it no more{of}"),
                 Some(paced) => {
-                    let (left, secs) = (paced.left, paced.resets.secs_since(now));
+                    let secs = paced.resets.secs_since(now);
+                    let said = match paced.left {
+                        Some(left) => format!("{left} left for {secs:.0} s"),
+                        None => String::from("their policy allows no more"),
+                    };
                     let capped = match (paced.capped, paced.rate > 0.0) {
                         (false, _) => "",
                         (true, true) => ", capped",
                         (true, false) => ", capped by retry_after_max",
                     };
-                    format!("paced by the server's headers: {left} left for {secs:.0} s{capped}{of}")
+                    format!("paced by the server's headers: {said}{capped}{of}")
                 }
             };
             self.decide(now, Who::Server, Some(host), What::Pace, value(before), value(after), why);
@@ -241,7 +252,7 @@ fn steps(told: f64, before: f64, after: f64, original: f64) -> Steps {
     if (falls || climbs) && !reads_same(told, after) { vec![(told, after)] } else { Vec::new() }
 }
 
-pub(super) fn hold_reason(hold: &Hold, verdict: Verdict) -> String {
+pub(super) fn hold_reason(hold: &Hold, verdict: Verdict, secondary: bool) -> String {
     match hold.reason {
         HoldReason::RetryAfter { asked, capped } => {
             let status = status_text(verdict);
@@ -249,7 +260,10 @@ pub(super) fn hold_reason(hold: &Hold, verdict: Verdict) -> String {
             let cap = if capped { ", capped by retry_after_max" } else { "" };
             format!("{status}, server asked to retry after {asked} s{cap}")
         }
-        HoldReason::Throttled => format!("{} without Retry-After", status_text(verdict)),
+        HoldReason::Throttled => {
+            let limit = if secondary { ", a secondary limit: its headers say that requests are left" } else { "" };
+            format!("{} without Retry-After{limit}", status_text(verdict))
+        }
         HoldReason::Refused => format!("{}: a run of refusals", status_text(verdict)),
         HoldReason::Network(outcome) => format!("connection trouble: {}", outcome.as_str()),
         HoldReason::RobotsUnreachable => String::from("robots.txt unreachable"),

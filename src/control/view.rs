@@ -101,6 +101,7 @@ impl Controller {
         let original = limited(policy.original, delay);
         let mut effective = hot.map_or(original, |hot| hot.effective(now, policy, &self.settings));
         let mut adaptive = hot.map_or(original, |hot| limited(hot.adaptive(now, &self.settings), delay));
+        let mut tokens = hot.map_or(original.capacity, |hot| hot.layer.bucket.tokens(now));
         // Alone in its group a host shares with nobody, but what was learned stands there.
         let shared = self.groups.get(slot.group).and_then(|group| group.hot.as_deref());
         if let Some(shared) = shared {
@@ -108,7 +109,11 @@ impl Controller {
             adaptive =
                 Original { rate: adaptive.rate.min(learned.rate), capacity: adaptive.capacity.min(learned.capacity) };
             let bound = shared.layer.bucket.target();
-            effective = if bound.rate < effective.rate { bound } else { effective };
+            if bound.rate < effective.rate {
+                // What the group's bucket does not hold cannot be spent, whatever the own one does.
+                effective = bound;
+                tokens = tokens.min(shared.layer.bucket.tokens(now));
+            }
         }
         let own = hot.and_then(|hot| hot.paced(now, policy, &self.settings));
         let paced = shared.and_then(|shared| shared.paced(now, &self.settings));
@@ -131,7 +136,7 @@ impl Controller {
             state: slot.state_of(&standing, now, self.groups.get(slot.group)),
             limiting,
             limiting_lane: standing.limiting_lane,
-            tokens: hot.map_or(original.capacity, |hot| hot.layer.bucket.tokens(now)),
+            tokens,
             effective,
             original,
             adaptive,
@@ -237,5 +242,75 @@ fn limited(original: Original, delay: Option<CrawlDelay>) -> Original {
             capacity: original.capacity.min(1.0),
         },
         None => original,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::control::backoff::SeededJitter;
+    use crate::control::host::LaneQueue;
+    use crate::control::{
+        Answer, Command, Controller, Lane, Mono, Original, Policy, PolicyId, RequestKind, Settings, Value, Verdict,
+        What,
+    };
+
+    fn world() -> Controller {
+        let policy = Policy { original: Original { rate: 9.0, capacity: 9.0 }, connections: 20, ..Policy::default() };
+        let settings = Settings { policies: vec![policy], cold_start: false, ..Settings::default() };
+        Controller::new(settings, Box::new(SeededJitter::new(3)))
+    }
+
+    #[test]
+    fn a_member_s_level_is_no_more_than_its_group_s_bucket_holds() {
+        let mut controller = world();
+        let hosts = [controller.add_host(PolicyId(0)), controller.add_host(PolicyId(0))];
+        let at = Mono::from_secs_f64;
+        for host in hosts {
+            controller.set_queue(Mono::ZERO, host, Lane(0), LaneQueue { ready: 1, ..LaneQueue::EMPTY });
+        }
+        controller.join(at(1.0), hosts[0], "one");
+        controller.join(at(1.0), hosts[1], "one");
+        // The group is refused once: what it may have at once is little then.
+        let grant = controller.next(at(2.0)).expect("a token");
+        let answer = Answer {
+            host: grant.host,
+            lane: grant.lane,
+            kind: RequestKind::Page,
+            sent: grant.at,
+            verdict: Verdict::Status(429),
+            retry_after: None,
+            latency: std::time::Duration::from_millis(50),
+            unprocessed: false,
+        };
+        controller.answer(at(2.1), &answer);
+        for host in hosts {
+            let view = controller.view(at(9.0), host).expect("a host");
+            assert!(view.effective.capacity < 9.0, "{view:?}");
+            assert!(view.tokens <= view.effective.capacity, "{} of {}", view.tokens, view.effective.capacity);
+        }
+    }
+
+    #[test]
+    fn a_budget_is_journaled_with_the_value_in_force_before() {
+        let mut controller = world();
+        let host = controller.add_host(PolicyId(0));
+        let told = |controller: &mut Controller| {
+            let decisions = controller.take_decisions();
+            let one = decisions.iter().rfind(|one| matches!(one.what, What::Budget | What::Undo | What::Redo));
+            let one = one.expect("told");
+            match (&one.before, &one.after) {
+                (Value::Settings(before), Value::Settings(after)) => (before.budget, after.budget),
+                other => panic!("{other:?}"),
+            }
+        };
+        controller.command(Mono::ZERO, Command::Budget(3), &[host], "");
+        assert_eq!(told(&mut controller), (Some(8), Some(3)));
+        controller.command(Mono::ZERO, Command::Undo, &[], "");
+        assert_eq!(told(&mut controller), (Some(3), Some(8)));
+        assert_eq!(controller.operator_of(host).budget, None, "as configured");
+        controller.command(Mono::ZERO, Command::Redo, &[], "");
+        assert_eq!(told(&mut controller), (Some(8), Some(3)));
+        controller.command(Mono::ZERO, Command::Pause(crate::control::Lifetime::Default), &[host], "");
+        assert_eq!(controller.operator_of(host).budget, Some(3));
     }
 }

@@ -96,8 +96,11 @@ fn server_pace(paced: &Paced, now: Mono) -> String {
     };
     match paced.rate > 0.0 {
         true => {
-            let (rate, requests) = (rate(paced.rate), paced.left);
-            format!("paced by the server's headers to {rate}/s: {requests} left for the next {left}{capped}")
+            let said = match paced.left {
+                Some(requests) => format!("{requests} left for the next {left}"),
+                None => String::from("their policy allows no more"),
+            };
+            format!("paced by the server's headers to {}/s: {said}{capped}", rate(paced.rate))
         }
         false => format!("its window is used up, the server's headers say: more in {left}{capped}"),
     }
@@ -248,7 +251,7 @@ mod tests {
     fn what_headers_told_is_the_reason() {
         let mut view = sample::view(0);
         let (resets, until) = (NOW.after_secs(120.0), NOW.after_secs(121.0));
-        let paced = Paced { rate: 0.5, left: 8.0, resets, until, capped: false };
+        let paced = Paced { rate: 0.5, left: Some(8.0), resets, until, capped: false };
         (view.limiting, view.paced, view.tokens) = (Limiting::ServerPace, Some(paced), 0.0);
         view.effective.rate = 0.5;
         assert_eq!(state(&view, NOW).1, "paced by the server's headers to 0.50/s: 8 left for the next 2m");

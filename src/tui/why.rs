@@ -31,7 +31,13 @@ pub fn parts(view: &HostView, now: Mono, wall: Wall, times: &str) -> Vec<String>
         }
     }
     if let Some(overriding) = view.overriding {
+        let paced = view.limiting == Limiting::ServerPace;
         match overriding.until {
+            // Both are needed to know what is in force, also where only the first part fits.
+            until if paced => {
+                parts.push(String::from("OVERRIDE, paced"));
+                parts.extend(until.map(|until| format!("{} left", age(until.since(now)))));
+            }
             Some(until) => parts.extend([format!("OVERRIDE {}", age(until.since(now))), String::from("then auto")]),
             None if matches!(evidence, Some(Evidence::OverriddenSince(_))) => {}
             None => {
@@ -47,9 +53,13 @@ pub fn parts(view: &HostView, now: Mono, wall: Wall, times: &str) -> Vec<String>
     parts.extend(limiting_words(view, held.is_some()));
     if let (Limiting::ServerPace, Some(paced)) = (view.limiting, view.paced) {
         let until = wall.after(paced.resets.since(now));
-        let left = if paced.rate > 0.0 { format!("{} left ", paced.left) } else { String::new() };
         let day = Duration::from_secs(86_400);
+        let left = match paced.left {
+            Some(left) if paced.rate > 0.0 => format!("{left} left "),
+            _ => String::new(),
+        };
         parts.push(match paced.resets.since(now) {
+            _ if paced.left.is_none() => String::from("by its policy"),
             later if later > day => format!("{left}for {}", age(later)),
             _ => format!("{left}until {}", until.time_of_day()),
         });
@@ -199,7 +209,7 @@ mod tests {
 
     const PACED: Paced = Paced {
         rate: 0.5,
-        left: 8.0,
+        left: Some(8.0),
         resets: Mono::from_nanos(10_120_000_000_000),
         until: Mono::from_nanos(10_121_000_000_000),
         capped: false,
@@ -213,7 +223,16 @@ mod tests {
                 view.paced = Some(paced);
             })
         };
-        assert_eq!(said(Paced { rate: 0.0, left: 0.0, ..PACED }), "window used up · until 00:02:00");
+        assert_eq!(said(Paced { rate: 0.0, left: Some(0.0), ..PACED }), "window used up · until 00:02:00");
+        let under = |until| {
+            words(|view| {
+                (view.limiting, view.paced) = (Limiting::ServerPace, Some(PACED));
+                view.overriding = Some(Override { rate: Some(9.0), capacity: None, since: NOW, until });
+            })
+        };
+        let rest = "paced by headers · 8 left until 00:02:00";
+        assert_eq!(under(Some(NOW.after_secs(7_140.0))), format!("OVERRIDE, paced · 119m left · {rest}"));
+        assert_eq!(under(None), format!("OVERRIDE, paced · {rest}"));
         let resets = NOW.after(Duration::from_secs(2_000_000));
         assert_eq!(said(Paced { resets, capped: true, ..PACED }), "paced by headers · 8 left for 23 d · capped");
     }

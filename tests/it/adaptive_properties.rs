@@ -61,7 +61,7 @@ fn proposals() -> impl Strategy<Value = (Option<f64>, Vec<Advice>)> {
 fn hints() -> impl Strategy<Value = Option<Hint>> {
     let policy = prop::option::weighted(0.2, (-12.0..3.0_f64).prop_map(f64::exp));
     let hint = (prop_oneof![2 => 0.0..20.0_f64, 1 => 0.0..1e9_f64], (-3.0..15.0_f64).prop_map(f64::exp), policy)
-        .prop_map(|(remaining, reset, policy)| Hint { remaining, reset, policy, bucket: 0, shared: false });
+        .prop_map(|(remaining, reset, policy)| Hint { remaining, reset, policy, ..Hint::default() });
     prop::option::weighted(0.4, hint)
 }
 

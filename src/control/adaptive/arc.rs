@@ -77,7 +77,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::explain::{Doing, Next, Why};
+pub use self::explain::{Apart, Basis, Doing, Next, Why};
 use self::learned::Learned;
 use self::measure::Measure;
 use self::overload::{Errors, Queueing};
@@ -185,6 +185,16 @@ pub struct Arc {
     returned: bool,
     #[serde(flatten, skip_serializing_if = "Sparse::is_blank")]
     learned: Sparse<Learned>,
+}
+
+/// What a cruise leaves to the server, as shares of the estimate.
+struct Margins {
+    /// So that the estimate can be measured.
+    spare: f64,
+    /// Learned from refusals while it cruised.
+    margin: f64,
+    /// For a spent budget.
+    budget: f64,
 }
 
 impl Arc {
@@ -299,6 +309,12 @@ impl Arc {
 
     /// The share of the estimate that cruising leaves to the server.
     fn eps(&self, now: Mono) -> f64 {
+        let Margins { spare, margin, budget } = self.margins(now);
+        (spare + margin + budget).min(0.3)
+    }
+
+    /// What that share consists of.
+    fn margins(&self, now: Mono) -> Margins {
         let spare = (self.spare() / (self.limit * self.cruise_secs(now))).max(0.3 * self.error()).clamp(EPS_MIN, 0.05);
         let (refused, soft) = (f64::from(self.refused), self.allowed());
         let budget = match () {
@@ -307,7 +323,7 @@ impl Arc {
             () => 0.0,
         };
         let spare = if self.queueing.limited() { spare.max(QUEUE_SPARE) } else { spare };
-        (spare + self.learned.margin + budget).min(0.3)
+        Margins { spare, margin: self.learned.margin, budget }
     }
 
     /// Tokens to save up: no more than the server's bucket has room for.

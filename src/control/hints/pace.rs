@@ -32,7 +32,7 @@ pub(in crate::control) struct Pace {
     misses: u8,
     missed_since: Mono,
     distrusted_until: Mono,
-    /// What the last hint said: requests left, until when, and whether the bounds made more of it.
+    /// What the last hint said: requests left (below zero: only a policy), until when, and whether the bounds made more of it.
     #[serde(default)]
     left: f32,
     #[serde(default)]
@@ -51,8 +51,8 @@ pub(in crate::control) struct Pace {
 pub struct Paced {
     /// Requests per second; 0 = none before `until`.
     pub rate: f64,
-    /// Requests left, as the last answer said.
-    pub left: f64,
+    /// Requests left, as the last answer said; `None` = it told of a policy alone.
+    pub left: Option<f64>,
     /// When they are back, as it said.
     pub resets: Mono,
     /// When the wait ends, or the pace, if no answer says anything new.
@@ -89,7 +89,12 @@ impl Pace {
             return;
         }
         let longest = longest.as_secs_f64().max(1.0);
-        let left = hint.remaining - f64::from(in_flight);
+        // How long to wait a Retry-After of the same answer says better: of the window nothing counts then.
+        let remaining = if hint.asked { f64::INFINITY } else { hint.remaining };
+        if remaining.is_infinite() && hint.policy.is_none() {
+            return;
+        }
+        let left = remaining - f64::from(in_flight);
         if left < 1.0 {
             let asked = hint.reset + RESET_SLACK;
             self.capped = asked > longest;
@@ -103,7 +108,7 @@ impl Pace {
             self.capped = told < self.rate;
             self.valid_until = now.after_secs((hint.reset + 1.0).min(longest + LINGER));
         }
-        self.left = hint.remaining as f32;
+        self.left = if remaining.is_finite() { remaining as f32 } else { -1.0 };
         self.resets = now.after_secs(hint.reset);
     }
 
@@ -159,7 +164,7 @@ impl Pace {
         let waits = self.not_before > now;
         (waits || self.rate(now) <= effective).then_some(Paced {
             rate: if waits { 0.0 } else { self.rate },
-            left: f64::from(self.left),
+            left: (self.left >= 0.0).then_some(f64::from(self.left)),
             resets: self.resets,
             until: if waits { self.not_before } else { self.valid_until },
             capped: self.capped,

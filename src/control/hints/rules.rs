@@ -60,10 +60,38 @@ fn rule_01_the_server_s_own_wait_stands_over_all_then_the_draft_then_vendors_and
     // Plenty is left, as the headers say; the wait stands all the same.
     let (mut controller, host) = world(10.0);
     let grant = controller.next(at(1.0)).expect("tokens");
-    let plenty = Hint { remaining: 4_999.0, reset: 3_600.0, policy: None, bucket: 0, shared: false };
+    let plenty = Hint { remaining: 4_999.0, reset: 3_600.0, ..Hint::default() };
     controller.hint(at(1.1), host, Lane(0), &plenty, true);
     answer(&mut controller, at(1.1), &grant, 429, Some(60));
     assert!(controller.next(at(61.0)).is_none() && controller.next(at(63.0)).is_some());
+}
+
+#[test]
+fn rule_01_a_retry_after_is_waited_and_not_the_window_s_end_that_stands_beside_it() {
+    let window = ("RateLimit", "\"a\";r=0;t=60");
+    let policy = ("RateLimit-Policy", "\"a\";q=60;w=60");
+    for (asked, headers, early, late) in [
+        (Some(3), &[window, ("Retry-After", "3")][..], 4.0, 8.0),
+        (Some(90), &[window, ("Retry-After", "90")], 91.0, 92.5),
+        (None, &[window], 61.0, 62.5),
+        (None, &[window, ("Retry-After", "0")], 61.0, 62.5),
+    ] {
+        let (mut controller, host) = world(10.0);
+        let grant = controller.next(at(1.0)).expect("tokens");
+        let hint = read(headers).expect("a hint");
+        assert!(hint.exhausted(), "{headers:?}");
+        controller.hint(at(1.1), host, Lane(0), &hint, true);
+        answer(&mut controller, at(1.1), &grant, 429, asked);
+        assert!(controller.next(at(early)).is_none(), "{headers:?}");
+        assert!(controller.next(at(late)).is_some(), "{headers:?}");
+        assert_eq!(controller.learned(at(late), host).expect("a host").rate, 10.0, "its window was used up");
+    }
+    // The policy counts all the same.
+    let (mut controller, host) = world(10.0);
+    let hint = read(&[window, policy, ("Retry-After", "3")]).expect("a hint");
+    controller.next(at(1.0)).expect("tokens");
+    controller.hint(at(1.1), host, Lane(0), &hint, true);
+    assert_eq!(controller.view(at(1.2), host).expect("a host").effective.rate, 1.0);
 }
 
 #[test]
@@ -124,23 +152,38 @@ fn rule_06_chance_only_ever_adds() {
 #[test]
 fn rule_07_what_is_left_is_spread_nothing_left_is_waited_out_and_no_limit_is_lifted() {
     let (mut pace, now) = (Pace::default(), at(100.0));
-    pace.hear(now, &Hint { remaining: 30.5, reset: 60.0, policy: None, bucket: 0, shared: false }, 0, LONGEST);
+    pace.hear(now, &Hint { remaining: 30.5, reset: 60.0, ..Hint::default() }, 0, LONGEST);
     assert!((pace.rate(now) - 0.5).abs() < 1e-9);
-    pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), bucket: 0, shared: false }, 0, LONGEST);
+    pace.hear(now, &Hint { remaining: 10_000.0, reset: 10.0, policy: Some(1.0), ..Hint::default() }, 0, LONGEST);
     assert_eq!(pace.rate(now), 1.0, "never above what the policy says");
-    pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 0, shared: false }, 0, LONGEST);
+    pace.hear(now, &Hint { remaining: 0.0, reset: 30.0, ..Hint::default() }, 0, LONGEST);
     assert!(pace.not_before() >= now.after_secs(30.1));
     let (mut controller, host) = world(2.0);
     controller.next(at(1.0)).expect("tokens");
-    controller.hint(
-        at(1.1),
-        host,
-        Lane(0),
-        &Hint { remaining: 1e6, reset: 1.0, policy: None, bucket: 0, shared: false },
-        false,
-    );
+    controller.hint(at(1.1), host, Lane(0), &Hint { remaining: 1e6, reset: 1.0, ..Hint::default() }, false);
     let view = controller.view(at(1.2), host).expect("a host");
     assert_eq!(view.effective.rate, 2.0, "a header cannot lift what the operator set");
+}
+
+#[test]
+fn rule_07_a_policy_alone_paces_a_host() {
+    let hint = read(&[("RateLimit-Policy", "\"burst\";q=60;w=30")]).expect("a hint");
+    let (mut controller, host) = world(20.0);
+    let view = told(&mut controller, 1.0, &hint);
+    assert_eq!((view.limiting, view.effective.rate), (Limiting::ServerPace, 2.0));
+    let mut sent = 0;
+    for tenth in 20..320 {
+        let now = at(f64::from(tenth) / 10.0);
+        while let Some(grant) = controller.next(now) {
+            sent += 1;
+            controller.hint(now, host, Lane(0), &hint, false);
+            answer(&mut controller, now, &grant, 200, None);
+        }
+    }
+    assert!((59..=61).contains(&sent), "{sent} in 30 s");
+    let told_of = paces(&mut controller);
+    assert_eq!(told_of.len(), 1, "{told_of:?}");
+    assert_eq!(told_of[0].why, "paced by the server's headers: their policy allows no more");
 }
 
 #[test]
@@ -223,7 +266,7 @@ fn rule_10_without_an_id_all_endpoints_are_one_bucket_and_so_they_are_where_the_
 fn a_pace_of_an_endpoint_is_told_as_a_host_s_is_and_names_it() {
     let (mut controller, host) = with_endpoints(2);
     controller.next(at(1.0)).expect("tokens");
-    let named = Hint { remaining: 0.0, reset: 30.0, policy: None, bucket: 7, shared: false };
+    let named = Hint { remaining: 0.0, reset: 30.0, bucket: 7, ..Hint::default() };
     controller.hint(at(1.1), host, Lane(2), &named, false);
     for second in 2..120 {
         controller.sweep(at(f64::from(second)), 10);
@@ -238,7 +281,7 @@ fn a_pace_of_an_endpoint_is_told_as_a_host_s_is_and_names_it() {
 
 #[test]
 fn auto_and_reset_leave_a_pace_and_say_so() {
-    let paced = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0, shared: false };
+    let paced = Hint { remaining: 60.5, reset: 60.0, ..Hint::default() };
     let words = "; what its server's headers say still limits: a wake ends that";
     let (mut controller, host) = world(20.0);
     let reset = controller.command(at(0.5), Command::Reset, &[host], "");
@@ -312,7 +355,7 @@ fn a_pace_is_bounded_in_time_as_a_pause_is_and_told_as_capped() {
             let view = told(&mut controller, now, &hint);
             assert_eq!((view.limiting, view.queued), (Limiting::ServerPace, 10_000));
             let paced = view.paced.expect("it limits");
-            assert!(paced.capped && paced.left == 8.0 && paced.rate == view.effective.rate, "{paced:?}");
+            assert!(paced.capped && paced.left == Some(8.0) && paced.rate == view.effective.rate, "{paced:?}");
             assert!((1.0 / paced.rate - expected).abs() < 1e-6, "{paced:?}");
             let wake = controller.next_wake();
             assert!(wake <= at(now + 0.2).after_secs(expected), "{wake:?}");
@@ -331,7 +374,7 @@ fn a_pace_is_bounded_in_time_as_a_pause_is_and_told_as_capped() {
 #[test]
 fn a_pace_is_named_and_told_when_it_begins_to_limit_and_when_it_ends() {
     let (mut controller, host) = world(20.0);
-    let hint = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0, shared: false };
+    let hint = Hint { remaining: 60.5, reset: 60.0, ..Hint::default() };
     let view = told(&mut controller, 1.0, &hint);
     assert_eq!((view.limiting, view.effective.rate), (Limiting::ServerPace, 1.0));
     let spec = OverrideSpec { rate: Some(Amount::Absolute(20.0)), capacity: None, lifetime: Lifetime::Default };
@@ -368,7 +411,7 @@ fn a_pace_that_changes_much_is_told_anew_and_no_other_change() {
     let (mut pace, now) = (Pace::default(), at(100.0));
     let mut news = |secs: f64, remaining: f64| {
         let now = now.after_secs(secs);
-        pace.hear(now, &Hint { remaining, reset: 100.0, policy: None, bucket: 0, shared: false }, 0, LONGEST);
+        pace.hear(now, &Hint { remaining, reset: 100.0, ..Hint::default() }, 0, LONGEST);
         let paced = pace.limiting(now, pace.rate(now));
         pace.news(now, paced.as_ref())
     };
@@ -381,7 +424,7 @@ fn a_pace_that_changes_much_is_told_anew_and_no_other_change() {
 #[test]
 fn a_wake_asks_first_and_then_headers_count_for_nothing_for_an_hour_until_undone() {
     let (mut controller, host) = world(20.0);
-    let hint = Hint { remaining: 60.5, reset: 60.0, policy: None, bucket: 0, shared: false };
+    let hint = Hint { remaining: 60.5, reset: 60.0, ..Hint::default() };
     told(&mut controller, 1.0, &hint);
     let asked = controller.command(at(2.0), Command::Wake(WakeEven::Own), &[host], "");
     assert_eq!((asked.changed, &*asked.skipped), (0, &[(host, SkipReason::ServerAsked)][..]));
@@ -404,6 +447,38 @@ fn a_wake_asks_first_and_then_headers_count_for_nothing_for_an_hour_until_undone
     assert!(controller.next(at(3_703.0)).is_some());
     controller.command(at(3_704.0), Command::Undo, &[], "");
     assert!(controller.next(at(3_761.0)).is_none() && controller.next(at(3_761.2)).is_some());
+}
+
+#[test]
+fn a_bare_refusal_with_requests_left_is_github_s_second_limit_and_waits_a_minute_doubling() {
+    let left =
+        [("x-ratelimit-remaining", "4000"), ("x-ratelimit-reset", "1700003600"), ("x-ratelimit-resource", "core")];
+    let hint = read(&left).expect("a hint");
+    let (mut controller, host) = world(10.0);
+    let mut now = 1.0;
+    for wait in [60.0, 120.0, 240.0, 480.0] {
+        let grant = controller.next(at(now)).expect("a token");
+        controller.hint(at(now), host, Lane(0), &hint, true);
+        assert_eq!(answer(&mut controller, at(now), &grant, 429, None), Outcome::Throttled);
+        let hold = controller.hold(host).expect("held");
+        assert!((wait..wait + 1.01).contains(&hold.until.secs_since(at(now))), "{wait}: {hold:?}");
+        let why = controller.take_decisions().into_iter().rfind(|one| one.what == What::Hold).expect("told").why;
+        assert_eq!(why, "429 without Retry-After, a secondary limit: its headers say that requests are left");
+        now = hold.until.as_secs_f64() + 0.01;
+    }
+    // With a word of how long that counts, without the sign of such a service it is a refusal as any.
+    for (headers, asked, status, most) in [
+        (&[left[0], left[1], left[2], ("Retry-After", "2")][..], Some(2), 429, 7.0),
+        (&left[..2], None, 429, 7.0),
+        (&left, None, 200, 0.0),
+    ] {
+        let (mut controller, host) = world(10.0);
+        let grant = controller.next(at(1.0)).expect("a token");
+        controller.hint(at(1.0), host, Lane(0), &read(headers).expect("a hint"), status == 429);
+        answer(&mut controller, at(1.0), &grant, status, asked);
+        let held = controller.hold(host).map_or(0.0, |hold| hold.until.secs_since(at(1.0)));
+        assert!(held <= most, "{headers:?}: {held}");
+    }
 }
 
 #[test]

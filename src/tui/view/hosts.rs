@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Scene;
 use crate::control::HoldReason;
+use crate::control::adaptive::Basis;
 use crate::tui::format::{age, count, end_cut, rate};
 use crate::tui::model::Model;
 use crate::tui::paint::Brush;
@@ -71,7 +72,9 @@ pub(super) fn told(model: &Model, line: &str, dot: &str) -> String {
             let apart = Duration::try_from_secs_f64((1.0 / now).round()).unwrap_or(Duration::MAX);
             format!("{line} {dot} asked once in {} for now", age(apart))
         }
-        now if view.why.is_some_and(|why| why.answers <= 0.0) => format!("{line} {dot} at {}/s, a guess", rate(now)),
+        now if view.why.is_some_and(|why| !matches!(why.basis, Basis::Measured { .. })) => {
+            format!("{line} {dot} at {}/s, a guess", rate(now))
+        }
         now => format!("{line} {dot} found {}/s", rate(now)),
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::learned::Origin;
 use super::measure::Taken;
 use super::recall::IDLE_SECS;
 use super::{Arc, Observation, Phase, SLOW_ANSWERS, SLOW_SECS, Signal, WANDER_SECS};
@@ -191,6 +192,7 @@ impl Arc {
         self.learned.hit = self.limit.min(self.bounded(now));
         self.move_limit(now, self.learned.hit / 2.0);
         self.known = true;
+        self.learned.surge.origin = Origin::Ban;
         self.learned.episode = Some(Episode {
             phase: Phase::Recover,
             since: observation.sent,
@@ -273,6 +275,7 @@ impl Arc {
         let head = self.limit * blocked;
         let spent = f64::from(self.refused) >= self.soft(now);
         let mut climb_from = None;
+        let (knew, mut origin) = (self.known, Origin::Guess);
         if !self.known {
             self.known = true;
             self.learned.moved_at = now;
@@ -294,6 +297,7 @@ impl Arc {
                     self.settle(now, remembered, self.learned.samples);
                     // It is what it was: what comes next is compared with that.
                     self.learned.moved_from = self.limit;
+                    origin = self.learned.surge.origin;
                 }
                 Phase::Probe | Phase::Ceiling => climb_from = self.learn_probe(now, episode, estimate, taken),
                 Phase::Climb | Phase::Slow => climb_from = self.learn_climb(now, episode, estimate, taken),
@@ -317,6 +321,7 @@ impl Arc {
             self.learned.valid = true;
         }
         if good && !checks {
+            origin = Origin::Measured;
             let last = f64::from(self.learned.basis.0) / f64::from(self.learned.basis.1).max(1e-3);
             self.learned.basis = (taken.accepted as f32, taken.elapsed as f32);
             let moved = (self.limit / before - 1.0).abs();
@@ -332,6 +337,9 @@ impl Arc {
                 self.learned.rises = self.learned.rises * kept + up;
                 self.learned.falls = self.learned.falls * kept + down;
             }
+        }
+        if origin != Origin::Guess || self.limit != before || !knew {
+            self.learned.surge.origin = origin;
         }
         self.learned.head = if self.learned.burst > 0.0 { head.min(self.learned.burst) } else { head.min(10.0) };
         match climb_from {

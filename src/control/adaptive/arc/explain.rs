@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use super::learned::Origin;
 use super::{Arc, Phase, ROUND_SECS};
 use crate::control::Mono;
 
 /// So long a cruise waits at most for refusals to grow old, seconds.
 const OLD_SECS: f64 = 600.0;
+/// A rate that lies no further from what it rests on, as a share, is told as that.
+const SAME: f64 = 0.02;
 
 /// Why the controller would use the rate that it would use. Its words are the journal's and the host's page's.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -15,10 +18,10 @@ pub struct Why {
     pub rate: f64,
     /// What it is about.
     pub doing: Doing,
-    /// Answers between the last two refusals, and in how many seconds; 0 = not measured yet.
-    pub answers: f64,
-    /// See `answers`.
-    pub secs: f64,
+    /// What the rate rests on.
+    pub basis: Basis,
+    /// Why it lies apart from that, where it does.
+    pub apart: Apart,
     /// When it asks for more.
     pub next: Next,
     /// Refusals in the last ten minutes.
@@ -29,6 +32,102 @@ pub struct Why {
     pub stops_at: u32,
     /// The latest answers were errors: no higher until a success.
     pub erring: bool,
+}
+
+/// What a rate rests on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Basis {
+    /// No limit was met yet.
+    Original,
+    /// It has come up to the original.
+    Borne,
+    /// A cold start.
+    Start,
+    /// Answers between the last two refusals, and in how many seconds.
+    Measured {
+        /// So many answers.
+        answers: f64,
+        /// So many seconds.
+        secs: f64,
+    },
+    /// A refusal, and nothing that measures the limit; `first`: nothing ever did.
+    Guess {
+        /// No measurement is known.
+        first: bool,
+    },
+    /// What an earlier run measured, tokens per second.
+    Remembered(f64),
+    /// What earlier runs have one expect of this hour, tokens per second.
+    Foretold(f64),
+    /// Answers that came late.
+    Slowness,
+    /// A surge of server errors.
+    Errors,
+    /// Requests that nobody answered.
+    Silence,
+    /// A run of 403 or 401.
+    Ban,
+    /// Nothing that is known any more.
+    Unknown,
+}
+
+impl Basis {
+    /// The rate that it tells of.
+    fn rate(self) -> Option<f64> {
+        match self {
+            Self::Measured { answers, secs } if secs > 0.0 => Some(answers / secs),
+            Self::Remembered(rate) | Self::Foretold(rate) => Some(rate),
+            _ => None,
+        }
+    }
+}
+
+/// Why a rate lies below or above what it rests on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Apart {
+    /// What it is about says it.
+    AsDoing,
+    /// The budget is spent.
+    Budget,
+    /// It was met there before.
+    Margin,
+    /// Some is left to the server.
+    Spare,
+    /// The server works off a queue.
+    Queue,
+    /// Errors of late.
+    Errors,
+    /// The original is lower.
+    Original,
+    /// It was refused below that.
+    Refused,
+    /// It is old.
+    Old,
+    /// Earlier runs foretell it.
+    Foretold,
+    /// Up by steps.
+    Steps,
+    /// More was borne.
+    Borne,
+}
+
+impl Apart {
+    fn words(self) -> &'static str {
+        match self {
+            Self::AsDoing => "",
+            Self::Budget => " as the budget is spent",
+            Self::Margin => " as it was refused closer to it",
+            Self::Spare => " to leave some room",
+            Self::Queue => " while its queue drains",
+            Self::Errors => " for errors of late",
+            Self::Original => " at the original",
+            Self::Refused => " as it was refused below that",
+            Self::Old => " as that is old",
+            Self::Foretold => " as earlier runs foretell",
+            Self::Steps => " going up in steps",
+            Self::Borne => " as it bore more",
+        }
+    }
 }
 
 /// When a controller asks for more than it believes.
@@ -69,13 +168,11 @@ impl Why {
 /// What the controller is about, as it is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doing {
-    /// No limit met yet.
+    /// At the original.
     Original,
-    /// At what an earlier run measured.
-    Remembering,
     /// Doubling from a cold start.
     Starting,
-    /// Below what was measured.
+    /// Below what it rests on.
     Cruising,
     /// Asking for more.
     Probing,
@@ -83,26 +180,48 @@ pub enum Doing {
     Climbing,
     /// Coming back.
     Recovering,
-    /// Below what makes the server slow.
-    Slowed,
     /// Following a limit that wanders.
     Tracking,
 }
 
+impl Why {
+    /// How far the rate lies from what it rests on, as a share of that; 0 = no further than it says anyway.
+    fn distance(&self) -> f64 {
+        let share = self.basis.rate().map_or(0.0, |of| self.rate / of.max(1e-9) - 1.0);
+        if share.abs() > SAME { share } else { 0.0 }
+    }
+}
+
 impl fmt::Display for Why {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = if self.rate < 0.1 { 4 } else { 2 };
-        write!(out, "{:.decimals$}/s: ", self.rate)?;
-        match self.doing {
-            Doing::Original => write!(out, "no limit met yet")?,
-            Doing::Remembering => write!(out, "remembered from an earlier run")?,
-            Doing::Starting => write!(out, "a slow start, doubling")?,
-            Doing::Slowed => write!(out, "faster made the server slow")?,
-            _ if self.answers > 0.0 => {
-                let (answers, secs) = (self.answers, self.secs);
-                write!(out, "measured, {answers:.0} answers in {secs:.1} s between two refusals")?;
+        write!(out, "{}/s: ", Rate(self.rate))?;
+        let apart = self.distance();
+        // It is named only where it is another number.
+        let of = self.basis.rate().filter(|_| apart != 0.0).map_or_else(String::new, |of| format!(" {}/s", Rate(of)));
+        match self.basis {
+            Basis::Original => write!(out, "no limit met yet")?,
+            Basis::Borne => write!(out, "the original, which it bears now")?,
+            Basis::Start => write!(out, "a slow start, doubling")?,
+            Basis::Measured { answers, secs } => {
+                write!(out, "measured{of}, {answers:.0} answers in {secs:.1} s between two refusals")?;
             }
-            _ => write!(out, "a first guess after a refusal")?,
+            Basis::Guess { first: true } => write!(out, "a first guess after a refusal")?,
+            Basis::Guess { first: false } => write!(out, "a guess after a refusal that came too soon to measure by")?,
+            Basis::Remembered(_) => write!(out, "remembered{of} from an earlier run")?,
+            Basis::Foretold(_) => write!(out, "foretold{of} by earlier runs")?,
+            Basis::Slowness => write!(out, "faster made the server slow")?,
+            Basis::Errors => write!(out, "a surge of server errors lowered it")?,
+            Basis::Silence => write!(out, "requests without an answer lowered it")?,
+            Basis::Ban => write!(out, "a run of 403 or 401 lowered it")?,
+            Basis::Unknown => write!(out, "not measured yet")?,
+        }
+        let upwards = matches!(self.doing, Doing::Probing | Doing::Climbing | Doing::Tracking);
+        match apart {
+            apart if apart < 0.0 => write!(out, "; {:.0} % below it{}", -100.0 * apart, self.apart.words())?,
+            apart if apart > 0.0 && !upwards => {
+                write!(out, "; {:.0} % above it{}", 100.0 * apart, self.apart.words())?;
+            }
+            _ => {}
         }
         match (self.doing, self.next) {
             (_, Next::Held) => write!(out, "; no probe while held")?,
@@ -132,37 +251,108 @@ impl fmt::Display for Why {
     }
 }
 
+/// Two decimals, and four where two would say little.
+struct Rate(f64);
+
+impl fmt::Display for Rate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = if self.0 < 0.1 { 4 } else { 2 };
+        write!(out, "{:.decimals$}", self.0)
+    }
+}
+
 impl Arc {
     /// How the rate of `now` came about.
     pub(super) fn explain(&self, now: Mono) -> Why {
         let doing = match self.phase {
             Phase::Ceiling => Doing::Original,
             Phase::Slow => Doing::Starting,
-            Phase::Cruise | Phase::Recover
-                if self.is_unchecked() || (self.learned.recall.is_some() && self.learned.basis.0 == 0.0) =>
-            {
-                Doing::Remembering
-            }
-            Phase::Cruise if self.queueing.limited() => Doing::Slowed,
             Phase::Cruise => Doing::Cruising,
             Phase::Probe => Doing::Probing,
             Phase::Climb => Doing::Climbing,
             Phase::Recover => Doing::Recovering,
             Phase::Track => Doing::Tracking,
         };
-        let soft = self.soft(now);
-        let (answers, secs) = (f64::from(self.learned.basis.0), f64::from(self.learned.basis.1));
+        let (soft, rate, basis) = (self.soft(now), self.bounded(now), self.basis());
+        let apart = basis.rate().map_or(Apart::AsDoing, |of| match rate > of {
+            true => self.beyond(of),
+            false => self.short(now, of, rate),
+        });
         Why {
-            rate: self.bounded(now),
+            rate,
             doing,
-            answers,
-            secs,
+            basis,
+            apart,
             next: self.next_probe(now),
             refused: self.refused,
             budget: self.budget,
             stops_at: if soft.is_finite() && soft != f64::from(self.budget) { soft as u32 } else { 0 },
             erring: self.restraint.is_on(),
         }
+    }
+
+    fn basis(&self) -> Basis {
+        let (answers, secs) = (f64::from(self.learned.basis.0), f64::from(self.learned.basis.1));
+        let measured = answers > 0.0 && secs > 0.0;
+        let refused = self.learned.episode.is_some();
+        match (self.phase, self.learned.surge.origin) {
+            (Phase::Ceiling | Phase::Slow, _) if !self.known && refused => Basis::Guess { first: true },
+            (Phase::Slow, _) => Basis::Start,
+            (Phase::Ceiling, _) if !self.known => Basis::Original,
+            (Phase::Ceiling, Origin::Remembered) if self.remembered() >= self.original.rate => {
+                Basis::Remembered(self.remembered())
+            }
+            (Phase::Ceiling, _) if !refused => Basis::Borne,
+            (_, Origin::Remembered) => Basis::Remembered(self.remembered()),
+            (_, Origin::Measured) => Basis::Measured { answers, secs },
+            (_, Origin::Guess) => Basis::Guess { first: !measured },
+            (_, Origin::Foretold) => Basis::Foretold(self.foretold()),
+            (_, Origin::Slowness) => Basis::Slowness,
+            (_, Origin::Errors) => Basis::Errors,
+            (_, Origin::Silence) => Basis::Silence,
+            (_, Origin::Ban) => Basis::Ban,
+            // What a store of an earlier version does not say.
+            (_, Origin::Unknown) if measured => Basis::Measured { answers, secs },
+            (_, Origin::Unknown) => Basis::Unknown,
+        }
+    }
+
+    /// Why the rate lies above `of`, what it rests on.
+    fn beyond(&self, of: f64) -> Apart {
+        match () {
+            () if self.limit <= (1.0 + SAME / 2.0) * of => Apart::AsDoing,
+            () if self.lean() > 1.0 => Apart::Foretold,
+            () if self.learned.creep > 0 => Apart::Steps,
+            () => Apart::Borne,
+        }
+    }
+
+    /// Why `rate` lies below `of`, what it rests on: what takes the most.
+    fn short(&self, now: Mono, of: f64, rate: f64) -> Apart {
+        let factor = |part: f64, of: f64| (part / of.max(1e-9)).min(1.0);
+        let eps = self.margins(now);
+        let cruises = self.phase == Phase::Cruise;
+        let left = |share: f64| if cruises { 1.0 - share } else { 1.0 };
+        let estimate = match self.learned.surge.origin {
+            _ if self.lean() < 1.0 => Apart::Foretold,
+            Origin::Remembered | Origin::Foretold if self.is_unchecked() => Apart::Old,
+            Origin::Measured | Origin::Remembered => Apart::Refused,
+            _ => Apart::AsDoing,
+        };
+        let mut parts = [
+            (factor(self.limit, of), estimate),
+            (factor(self.original.rate, self.limit), Apart::Original),
+            (left(eps.budget), Apart::Budget),
+            (left(eps.margin), Apart::Margin),
+            (left(eps.spare), Apart::Spare),
+            (if self.queueing.draining(now) { 0.5 } else { 1.0 }, Apart::Queue),
+            (self.eased(), Apart::Errors),
+            (1.0, Apart::AsDoing),
+        ];
+        // What none of them explains is what it is about, or that it waits for a success or for the end of a refusal.
+        let explained: f64 = parts.iter().map(|(part, _)| part).product();
+        parts[7].0 = factor(rate, of * explained);
+        parts.into_iter().fold((f64::INFINITY, Apart::AsDoing), |most, one| if one.0 < most.0 { one } else { most }).1
     }
 
     /// When `advance` would have the next probe, as things are now.
@@ -191,106 +381,4 @@ impl Arc {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::control::Original;
-
-    const WHY: Why = Why {
-        rate: 2.0,
-        doing: Doing::Cruising,
-        answers: 405.0,
-        secs: 202.5,
-        next: Next::In(240.0),
-        refused: 3,
-        budget: 8,
-        stops_at: 0,
-        erring: false,
-    };
-
-    #[test]
-    fn the_number_is_told_with_its_evidence() {
-        let said = WHY.to_string();
-        assert_eq!(
-            said,
-            "2.00/s: measured, 405 answers in 202.5 s between two refusals; next probe in 4 min; refusals 3 of 8"
-        );
-        let erring = Why { erring: true, ..WHY };
-        assert!(
-            erring.to_string().ends_with("two refusals; errors only, so no higher until a success; refusals 3 of 8")
-        );
-        let why = Why { doing: Doing::Original, next: Next::Untimed, refused: 0, rate: 10.0, ..WHY };
-        assert_eq!(why.to_string(), "10.00/s: no limit met yet; refusals 0 of 8");
-        let why = Why { doing: Doing::Recovering, answers: 0.0, rate: 0.0123, ..why };
-        assert_eq!(why.to_string(), "0.0123/s: a first guess after a refusal; recovering; refusals 0 of 8");
-    }
-
-    #[test]
-    fn why_nothing_is_asked_is_told_instead_of_a_time() {
-        let ends = |why: Why, end: &str| {
-            let said = why.to_string();
-            assert!(said.ends_with(end), "{said}");
-        };
-        ends(WHY.later(100.0, false), "; next probe in 2 min; refusals 3 of 8");
-        ends(WHY.later(1e4, false), "; next probe with the next answer; refusals 3 of 8");
-        ends(WHY.later(0.0, true), "; no probe while held; refusals 3 of 8");
-        ends(Why { doing: Doing::Climbing, ..WHY }.later(0.0, true), "; no probe while held; refusals 3 of 8");
-        ends(Why { next: Next::Refused, ..WHY }, "; no probe before its refusal is over; refusals 3 of 8");
-        ends(Why { next: Next::Refused, ..WHY }.later(1.0, true), "; no probe while held; refusals 3 of 8");
-        let spent = Why { next: Next::Aged(3), refused: 6, stops_at: 4, ..WHY };
-        ends(spent, "; no probe before 3 of 6 refusals are older than 10 minutes; refusals 6 of 8, probes stop at 4");
-        let spent = Why { next: Next::Aged(1), refused: 4, ..spent };
-        ends(spent, "; no probe before 1 of 4 refusals is older than 10 minutes; refusals 4 of 8, probes stop at 4");
-        let original = Why { doing: Doing::Original, next: Next::Untimed, ..WHY };
-        ends(original.later(0.0, true), "no limit met yet; refusals 3 of 8");
-    }
-
-    /// What is told of the next probe is when `advance` begins it, budget and round times included.
-    #[test]
-    fn the_time_told_is_the_time_of_the_probe() {
-        let at = Mono::from_secs_f64;
-        let begun = at(10_000.0);
-        let told = |refused: u32, valid: bool, dropped: f64| {
-            let mut arc = Arc::new(Original { rate: 10.0, capacity: 10.0 });
-            (arc.known, arc.limit, arc.budget, arc.refused) = (true, 2.0, 8, refused);
-            (arc.phase, arc.since, arc.learned.moved_at, arc.learned.valid) = (Phase::Cruise, begun, begun, valid);
-            if dropped > 0.0 {
-                (arc.learned.best, arc.learned.best_at, arc.learned.dropped_at, arc.learned.valid) =
-                    (9.0, begun, at(dropped), true);
-                arc.learned.moved_at = at(1.0);
-            }
-            arc
-        };
-        for arc in [
-            told(0, false, 0.0),
-            told(3, false, 0.0),
-            told(0, true, 0.0),
-            told(3, true, 0.0),
-            told(0, true, 9_200.0),
-            told(3, true, 9_200.0),
-        ] {
-            // The age of what is believed grows meanwhile, and a cruise with it: told anew it comes nearer.
-            let mut now = begun;
-            while let Next::In(left) = arc.next_probe(now) {
-                let mut asked = arc.clone();
-                asked.advance(now);
-                assert_eq!(asked.phase == Phase::Probe, left == 0.0, "{left} s at {now:?}");
-                if left == 0.0 {
-                    break;
-                }
-                now = now.after_secs(left.max(0.001));
-            }
-            assert_eq!(arc.next_probe(now), Next::In(0.0));
-        }
-        for valid in [false, true] {
-            let spent = told(6, valid, 0.0);
-            assert_eq!(spent.next_probe(begun.after_secs(1.0)), Next::Aged(3), "a budget of which half is used");
-            assert_eq!(spent.explain(begun.after_secs(1.0)).stops_at, 4);
-            let mut asked = spent.clone();
-            asked.advance(begun.after_secs(599.0));
-            assert_eq!(asked.phase, Phase::Cruise);
-            assert_eq!(spent.next_probe(begun.after_secs(600.0)), Next::In(0.0));
-            asked.advance(begun.after_secs(600.0));
-            assert_eq!(asked.phase, Phase::Probe);
-        }
-    }
-}
+mod tests;

@@ -8,6 +8,31 @@ use super::recall::Recall;
 use crate::control::Mono;
 use crate::control::sparse::Blank;
 
+/// What the estimate rests on: who moved it last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Origin {
+    /// Nothing that was noted.
+    #[default]
+    Unknown,
+    /// `basis`.
+    Measured,
+    /// A refusal that came too soon to measure by.
+    Guess,
+    /// An earlier run.
+    Remembered,
+    /// What earlier runs have one expect of the hour.
+    Foretold,
+    /// Answers that came late.
+    Slowness,
+    /// A surge of server errors.
+    Errors,
+    /// Requests without an answer.
+    Silence,
+    /// A run of 403.
+    Ban,
+}
+
 /// In this order in memory: what a cruise reads with each request stands together, in front.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::episode::ENOUGH;
+use super::learned::Origin;
 use super::{Arc, Observation, Phase, Signal};
 use crate::control::Mono;
 
@@ -110,11 +111,23 @@ pub(super) struct Surge {
     reacted: Mono,
     silent_at: Mono,
     silent: u8,
+    /// What the estimate rests on, surge or not (here it takes no room), and what it rested on before the surge.
+    #[serde(default)]
+    pub(super) origin: Origin,
+    #[serde(default)]
+    origin_before: Origin,
 }
 
 impl Surge {
     /// Neither came.
-    pub(super) const NONE: Self = Self { before: 0.0, reacted: Mono::ZERO, silent_at: Mono::ZERO, silent: 0 };
+    pub(super) const NONE: Self = Self {
+        before: 0.0,
+        reacted: Mono::ZERO,
+        silent_at: Mono::ZERO,
+        silent: 0,
+        origin: Origin::Unknown,
+        origin_before: Origin::Unknown,
+    };
 }
 
 impl Arc {
@@ -134,6 +147,7 @@ impl Arc {
         self.known = true;
         self.learned.valid = true;
         self.learned.samples = ENOUGH;
+        self.learned.surge.origin = Origin::Slowness;
         self.move_limit(now, limit);
         self.enter(now, Phase::Cruise);
     }
@@ -158,8 +172,9 @@ impl Arc {
             let begun = &mut self.learned.surge;
             begun.reacted = now;
             if begun.before <= 0.0 {
-                begun.before = now_rate;
+                (begun.before, begun.origin_before) = (now_rate, begun.origin);
             }
+            begun.origin = Origin::Errors;
             let limit = 0.7 * self.bounded(now).min(self.limit);
             self.known = true;
             self.move_limit(now, limit);
@@ -167,6 +182,7 @@ impl Arc {
         } else if errors.clean >= 20 && self.learned.surge.before > 0.0 {
             let limit = self.learned.surge.before;
             self.learned.surge.before = 0.0;
+            self.learned.surge.origin = self.learned.surge.origin_before;
             self.move_limit(now, limit);
             self.enter(now, Phase::Recover);
         }
@@ -185,6 +201,7 @@ impl Arc {
             silence.silent = 0;
             self.learned.cut = Some(now);
             self.known = true;
+            self.learned.surge.origin = Origin::Silence;
             let rate = self.bounded(now);
             self.move_limit(now, (rate / 2.0).max(SILENT_FLOOR.min(rate)));
             self.enter(now, Phase::Recover);

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::episode::{ENOUGH, FIRST_SHARE};
+use super::learned::Origin;
 use super::{Advice, Arc, Measured, Phase, RateController as _, SLOW_START, Seed};
 use crate::control::Mono;
 use crate::control::prior::usable;
@@ -51,6 +52,11 @@ pub(super) struct Recall {
     /// At this share of it.
     #[serde(default = "whole")]
     share: f32,
+    /// What was remembered, and what an absence began with; 0 = nothing.
+    #[serde(default)]
+    remembered: f32,
+    #[serde(default)]
+    foretold: f32,
 }
 
 fn whole() -> f32 {
@@ -59,7 +65,7 @@ fn whole() -> f32 {
 
 impl Default for Recall {
     fn default() -> Self {
-        Self { expected: 0.0, lean: 1.0, credit: 0.0, unchecked: false, share: whole() }
+        Self { expected: 0.0, lean: 1.0, credit: 0.0, unchecked: false, share: whole(), remembered: 0.0, foretold: 0.0 }
     }
 }
 
@@ -88,6 +94,21 @@ impl Arc {
     /// Whether nothing has confirmed a remembered limit yet.
     pub(super) fn is_unchecked(&self) -> bool {
         self.recalled_state().unchecked
+    }
+
+    /// What an earlier run measured.
+    pub(super) fn remembered(&self) -> f64 {
+        f64::from(self.recalled_state().remembered)
+    }
+
+    /// What was expected when it came back from an absence.
+    pub(super) fn foretold(&self) -> f64 {
+        f64::from(self.recalled_state().foretold)
+    }
+
+    /// By what the estimate leans away from what was measured, as a factor.
+    pub(super) fn lean(&self) -> f64 {
+        f64::from(self.recalled_state().lean)
     }
 
     /// The share of what was remembered at which a learned start began.
@@ -135,8 +156,10 @@ impl Arc {
             self.learned.banned = if self.learned.banned > 0 { self.learned.banned.min(banned) } else { banned };
         }
         let credit = if self.learned.valid { sound(steady, CREDIT_MAX) } else { 0.0 };
-        let (credit, share) = (credit as f32, share as f32);
-        self.learned.recall = Some(Box::new(Recall { credit, share, unchecked: true, ..Recall::default() }));
+        let (credit, share, remembered) = (credit as f32, share as f32, limit as f32);
+        self.learned.recall =
+            Some(Box::new(Recall { credit, share, remembered, unchecked: true, ..Recall::default() }));
+        self.learned.surge.origin = Origin::Remembered;
         // Nobody asked for a while, so its bucket is full.
         self.measure.begin_full(if self.learned.burst > 0.0 { self.learned.burst } else { BURST_UNKNOWN });
         self.enter(now, if age <= FRESH_SECS { Phase::Cruise } else { Phase::Recover });
@@ -214,6 +237,7 @@ impl Arc {
             if !self.known && episode.hit() > 0.0 {
                 self.known = true;
                 self.learned.samples = 4.0;
+                self.learned.surge.origin = Origin::Guess;
                 self.move_limit(now, FIRST_SHARE * episode.hit());
             }
             self.enter(now, Phase::Recover);
@@ -226,6 +250,8 @@ impl Arc {
             self.straighten();
             self.learned.samples = self.learned.samples.min(ENOUGH);
             self.move_limit(now, expected);
+            self.learned.surge.origin = Origin::Foretold;
+            self.learned.recall.get_or_insert_default().foretold = expected as f32;
         } else if gap >= OLD_SECS {
             self.forget(now);
             return;

@@ -37,8 +37,13 @@ impl Restraint {
 impl Arc {
     /// What errors leave of a rate.
     pub(super) fn restrained(&self, rate: f64) -> f64 {
-        let eased = if self.errors.eased > 0 { rate * EASE.powi(i32::from(self.errors.eased)) } else { rate };
+        let eased = rate * self.eased();
         if self.restraint.is_on() { eased.min(self.restraint.most) } else { eased }
+    }
+
+    /// What a few 5xx leave, as a factor.
+    pub(super) fn eased(&self) -> f64 {
+        if self.errors.eased > 0 { EASE.powi(i32::from(self.errors.eased)) } else { 1.0 }
     }
 
     /// A success: up again.

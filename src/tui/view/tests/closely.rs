@@ -51,12 +51,12 @@ fn the_detail_is_as_agreed() {
 
 #[test]
 fn how_the_number_came_about_is_seen_whole_without_scrolling() {
-    use crate::control::adaptive::{Doing, Next, Why};
+    use crate::control::adaptive::{Apart, Basis, Doing, Next, Why};
     let why = Why {
         rate: 0.25,
         doing: Doing::Cruising,
-        answers: 405.0,
-        secs: 202.5,
+        basis: Basis::Measured { answers: 405.0, secs: 202.5 },
+        apart: Apart::Budget,
         next: Next::Aged(3),
         refused: 8,
         budget: 8,
