@@ -8,7 +8,8 @@
 //!   make runs without end, alone or in turns with other patterns; a hundred thousand articles that link to each
 //!   other do not: most are a few steps away. URLs after more than [`RUN_FREE`] steps count against the
 //!   [`RUN_BUDGET`] of their pattern; if its pages lead on to less than one such URL for two of them (the articles of
-//!   a long list, not the list), against the [`LEAF_BUDGET`]. No shape tells a calendar from a finite chain: where the
+//!   a long list, not the list), against the [`LEAF_BUDGET`]; if they link to known pages of their kind, mostly, against
+//!   the [`BACK_BUDGET`]. No shape tells a calendar from a finite chain: where the
 //!   chain is the site, the operator says so, live or in advance (`allow`).
 //! * **Growth.** A path that repeats a segment more than [`REPEATS_MAX`] times, or has more than
 //!   [`SEGMENTS_MAX`], counts against [`GROWTH_BUDGET`].
@@ -43,6 +44,10 @@ pub const RUN_FREE: u16 = 32;
 pub const RUN_BUDGET: u32 = 1_024;
 /// The same where pages of the pattern seldom lead on.
 pub const LEAF_BUDGET: u32 = 20_000;
+/// The same where pages of the pattern link to [`BACK_TIMES`] as many known pages of their kind as to new ones: the
+/// next ten pages, not the next month.
+pub const BACK_BUDGET: u32 = 200_000;
+const BACK_TIMES: u32 = 3;
 /// Times that a path may hold one segment.
 pub const REPEATS_MAX: usize = 4;
 /// Segments that a path may have.
@@ -396,13 +401,23 @@ impl Traps {
         }
         let shape = shape(candidate.url);
         let key = run_key(candidate.host, &shape);
-        let leads_on = self.signs.meters.get(&key).is_some_and(|meter| meter.pages >= meter.count / 2);
-        let budget = if leads_on { RUN_BUDGET } else { LEAF_BUDGET };
+        let meter = |key| self.signs.meters.get(&key).copied().unwrap_or_default();
+        let (run, back) = (meter(key), meter(back_key(key)));
+        let budget = match run.pages >= run.count / 2 {
+            true if back.count / BACK_TIMES >= back.pages.max(1) => BACK_BUDGET,
+            true => RUN_BUDGET,
+            false => LEAF_BUDGET,
+        };
         Some(Sign { key, budget, suspicion: run_suspicion(candidate.url, &shape) })
     }
 
-    /// All links of a page of `host` have been taken.
-    pub fn note(&mut self, host: HostId, led: &Led) {
+    /// All links of a page of `host` have been taken; `pattern` as in [`Candidate::on`].
+    pub fn note(&mut self, host: HostId, led: &Led, pattern: Option<u64>) {
+        if let Some(meter) = pattern.and_then(|pattern| self.meter(back_key(pattern))) {
+            let (new, known) = led.links();
+            meter.count = meter.count.saturating_add(known).min(SHUT - 1);
+            meter.pages = meter.pages.saturating_add(new);
+        }
         let Some((page, only_on)) = led.judged() else { return };
         let key = spread_key(host, page);
         let before = self.signs.meters.get(&key).map_or(0, |meter| meter.pages);
@@ -506,6 +521,11 @@ fn growth(candidate: &Candidate<'_>) -> Option<Sign> {
     };
     let key = xxh3_64(format!("{} growth {pattern}", candidate.host.0).as_bytes());
     Some(Sign { key, budget: GROWTH_BUDGET, suspicion: Suspicion { why, pattern } })
+}
+
+/// Where the links of a pattern's pages are counted, known ones and new ones.
+const fn back_key(pattern: u64) -> u64 {
+    !pattern
 }
 
 fn run_key(host: HostId, shape: &str) -> u64 {

@@ -97,7 +97,7 @@ impl Engine {
         let is_page = !matches!(job.kind(), RequestKind::Sitemap);
         let page = Url::parse(&job.url).ok().filter(|_| is_page);
         let pattern = page.as_ref().filter(|_| job.run >= RUN_FREE).map(|page| pattern_key(grant.host, page));
-        let led = Led::by(page);
+        let led = Led::by(page, pattern.is_some());
         let (host, lane) = (grant.host, grant.lane);
         self.gathering.leads.push_back(Lead { host, lane, job, end, links, sitemaps, led, pattern });
         self.take_links();
@@ -185,8 +185,8 @@ impl Engine {
 
     /// All links of a URL are in the frontier.
     fn end_lead(&mut self, lead: Lead) {
-        let Lead { host, lane, job, end, led, .. } = lead;
-        self.traps.note(host, &led);
+        let Lead { host, lane, job, end, led, pattern, .. } = lead;
+        self.traps.note(host, &led, pattern);
         match end {
             End::Done => {
                 self.counts.done += 1;

@@ -12,7 +12,7 @@
 //! Pages that are numbered say nothing here, either way: a tree of a hundred thousand of them may lead to new ones only
 //! for half of its pages, and their numbers end.
 
-use url::Url;
+use url::{Position, Url};
 
 use super::Suspicion;
 use super::pattern::{brief, host_pattern};
@@ -28,14 +28,16 @@ const DIGITS_MAX: usize = 7;
 #[derive(Debug, Default)]
 pub struct Led {
     page: Option<Url>,
-    new: bool,
-    known: bool,
+    new: u32,
+    known: u32,
+    /// Every known link counts: one is enough else, as most links of most pages are known.
+    closely: bool,
 }
 
 impl Led {
-    /// Nothing yet; `None` is no page, and has no kind.
-    pub const fn by(page: Option<Url>) -> Self {
-        Self { page, new: false, known: false }
+    /// Nothing yet; `None` is no page, and has no kind. `closely` if the page's run is long.
+    pub const fn by(page: Option<Url>, closely: bool) -> Self {
+        Self { page, new: 0, known: 0, closely }
     }
 
     /// Whether a URL is of the page's kind.
@@ -48,33 +50,34 @@ impl Led {
 
     /// It leads to a URL that is known.
     pub fn meets_known(&mut self, url: &Url) {
-        // Once is enough: most links of most pages are known.
-        self.known = self.known || self.is_alike(url);
+        if self.known == 0 || self.closely {
+            self.known += u32::from(self.is_alike(url));
+        }
     }
 
     /// It leads to a new one of its kind.
     pub const fn meets_new(&mut self) {
-        self.new = true;
+        self.new += 1;
     }
 
     /// The page, and whether it led to new pages of its kind and to no known one; `None` if it says nothing.
     pub(super) fn judged(&self) -> Option<(&Url, bool)> {
         let page = self.page.as_ref().filter(|page| !is_numbered(page))?;
-        Some((page, self.new && !self.known))
+        Some((page, self.new > 0 && self.known == 0))
+    }
+
+    /// Links to pages of its kind: to new ones, and to known ones.
+    pub(super) const fn links(&self) -> (u32, u32) {
+        (self.new, self.known)
     }
 }
 
-/// Whether a page is one of many that are counted through: what tells it from the others, a value of its query or its
-/// last segment, holds one number of at most [`DIGITS_MAX`] digits. Ids and random numbers have longer ones, or several.
+/// Whether a page is one of many that are counted through: path and query hold one number of at most [`DIGITS_MAX`]
+/// digits. Ids and random numbers have longer ones, or several, and so have paths that grow by numbers.
 fn is_numbered(url: &Url) -> bool {
-    let is_number = |text: &str| {
-        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
-        numbers.next().is_some_and(|digits| digits.len() <= DIGITS_MAX) && numbers.next().is_none()
-    };
-    match url.query() {
-        Some(query) => query.split('&').any(|part| is_number(part.split_once('=').map_or(part, |(_, value)| value))),
-        None => url.path().rsplit('/').find(|segment| !segment.is_empty()).is_some_and(is_number),
-    }
+    let text = &url[Position::BeforePath..Position::AfterQuery];
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    numbers.next().is_some_and(|digits| digits.len() <= DIGITS_MAX) && numbers.next().is_none()
 }
 
 /// The first directory, or the page itself if it has a query; whether it is a directory.

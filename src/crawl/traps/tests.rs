@@ -231,8 +231,8 @@ fn follow(most: usize, start: &str, links: impl Fn(&Url) -> Vec<String>) -> (usi
         && let Some((page, run)) = queue.pop_front()
     {
         sent += 1;
-        let mut led = Led::by(Some(page.clone()));
         let on = (run >= RUN_FREE).then(|| pattern_key(host, &page));
+        let mut led = Led::by(Some(page.clone()), on.is_some());
         for link in links(&page) {
             let link = page.join(&link).expect("a URL");
             if !known.insert(link.clone()) {
@@ -250,7 +250,7 @@ fn follow(most: usize, start: &str, links: impl Fn(&Url) -> Vec<String>) -> (usi
                 Verdict::Held(first) => told = told.or(first),
             }
         }
-        traps.note(host, &led);
+        traps.note(host, &led, on);
     }
     assert_eq!(told.is_some(), traps.parked() > 0);
     (sent, told)
@@ -277,11 +277,13 @@ fn row_21_pages_that_lead_to_random_ones_and_never_back_are_bounded() {
         (0..5).map(|n| format!("/maze/{}", path(n))).collect()
     };
     let top: Links = |page| (0..5).map(|n| format!("/{}", word(random(page, n)))).collect();
+    let deeper: Links = |page| (0..5).map(|n| format!("{}/{}", page.path(), random(page, n) % 9_999)).collect();
     for (name, start, links, inside) in [
         ("query", "http://h/", query, "http://h/q?f=1"),
         ("words", "http://h/", words, "http://h/word/x"),
         ("maze", "http://h/", maze, "http://h/maze/x/y"),
         ("top", "http://h/x", top, "http://h/y"),
+        ("deeper", "http://h/deep/0", deeper, "http://h/deep/0/1"),
     ] {
         let (sent, told) = follow(20_000, start, links);
         // What was queued when the last page counted is sent, and what the pages beside them led to.
@@ -354,7 +356,7 @@ fn large_sites_that_end_are_no_traps_however_they_branch() {
         }
         false => Vec::new(),
     };
-    let ring: Links = |page| (1..6).map(|n| format!("/p/{}", (last(page) + n) % 1_000)).collect();
+    let ring: Links = |page| (1..6).map(|n| format!("/p/{}", (last(page) + n) % 10_000)).collect();
     // Categories in categories, each with the one above it.
     let categories: Links = |page| {
         let below = (0..10).map(|n| format!("{}{n}/", page.path())).filter(|path| path.len() < 15);
@@ -370,7 +372,7 @@ fn large_sites_that_end_are_no_traps_however_they_branch() {
         ("pure", "http://h/p/0", pure, 12_000),
         ("blog", "http://h/list/1", blog, 400 + 4_000 + 1),
         ("chained lists", "http://h/list/0", lists, 200 + 20_000),
-        ("next of next", "http://h/p/0", ring, 1_000),
+        ("next of next", "http://h/p/0", ring, 10_000),
         ("scattered", "http://h/p/0", scattered, 15_000),
         ("tree", "http://h/p/0", tree, 8_000),
         ("archive", "http://h/list/0", archive, 250 + 5_000 + 1),
@@ -386,9 +388,9 @@ fn large_sites_that_end_are_no_traps_however_they_branch() {
 fn row_21_a_spread_goes_on_being_counted_over_a_restart_and_is_told_once() {
     let (page, host) = (url("http://h/word/x"), HostId(0));
     let leads_on = |traps: &mut Traps| {
-        let mut led = Led::by(Some(page.clone()));
+        let mut led = Led::by(Some(page.clone()), false);
         led.meets_new();
-        traps.note(host, &led);
+        traps.note(host, &led, None);
     };
     let restart = |mut traps: Traps| {
         let mut signs = Signs::default();
@@ -410,8 +412,8 @@ fn row_21_a_spread_goes_on_being_counted_over_a_restart_and_is_told_once() {
     assert_eq!(judge(&mut traps, "http://h/word/c", true), Verdict::Held(None), "told by the process before");
     assert!(matches!(judge(&mut traps, "http://h/word/d", false), Verdict::Enters(_)), "found elsewhere, in a sitemap");
     // What leads back comes too late.
-    let mut back = Led::by(Some(page.clone()));
+    let mut back = Led::by(Some(page.clone()), false);
     back.meets_known(&page);
-    traps.note(host, &back);
+    traps.note(host, &back, None);
     assert_eq!(judge(&mut traps, "http://h/word/e", true), Verdict::Held(None));
 }

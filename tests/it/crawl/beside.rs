@@ -57,7 +57,7 @@ impl Fetch for Sites {
             });
         }
         let paths: Vec<String> = match &*host {
-            "trap.test" => (1..=10).map(|ahead| format!("/day/{}", page + ahead)).collect(),
+            "trap.test" => [page.saturating_sub(1), page + 1].map(|day| format!("/day/{day}")).to_vec(),
             // A tree: hardly any page is far from the first.
             _ => (1..=4).map(|below| format!("/page/{}", 4 * page + below)).collect(),
         };
@@ -180,7 +180,7 @@ async fn case_56_row_21_beside_a_trap_every_other_host_keeps_its_rate() {
     let beside = crawled(&["http://trap.test/day/0"]).await;
     assert_undelayed(&alone, &beside);
     let (trap, all) = (beside["trap.test"].len(), beside.values().map(Vec::len).sum::<usize>());
-    let most = 2 + 10 * usize::from(RUN_FREE) + RUN_BUDGET as usize;
+    let most = 2 + usize::from(RUN_FREE) + RUN_BUDGET as usize;
     assert!(trap <= most && trap * 20 < all, "the trap had {trap} of {all} requests");
 }
 
