@@ -98,10 +98,10 @@ fn a_hosts_budget_counts_what_the_journal_tells_however_often_the_process_was_ki
     }
     assert_eq!(scene.headless().end().code, Some(0));
     assert_eq!(records::requests(&scene.dir()).0.len(), 60, "rows of the journal");
-    // Some were asked for twice, as they were in flight.
+    // Some were asked for twice: what was in flight, or had ended within a quarter of a second.
     let skipped = crawldeck(scene.path(), &["export", "crawl", "--skipped"]).out;
     let skipped = skipped.matches("http://a.test/").count();
-    assert!((140..160).contains(&skipped), "{skipped}");
+    assert!((140..190).contains(&skipped), "{skipped}");
 }
 
 #[test]
