@@ -47,7 +47,8 @@ pub const LEAF_BUDGET: u32 = 20_000;
 /// The same where pages of the pattern link to [`BACK_TIMES`] as many known pages of their kind as to new ones: the
 /// next ten pages, not the next month.
 pub const BACK_BUDGET: u32 = 200_000;
-const BACK_TIMES: u32 = 3;
+/// So many known ones to a new one.
+pub const BACK_TIMES: u32 = 3;
 /// Times that a path may hold one segment.
 pub const REPEATS_MAX: usize = 4;
 /// Segments that a path may have.
