@@ -46,7 +46,7 @@ pub const RUN_BUDGET: u32 = 1_024;
 pub const LEAF_BUDGET: u32 = 20_000;
 /// The same where pages of the pattern link to [`BACK_TIMES`] as many known pages of their kind as to new ones: the
 /// next ten pages, not the next month.
-pub const BACK_BUDGET: u32 = 200_000;
+pub const BACK_BUDGET: u32 = 100_000;
 /// So many known ones to a new one.
 pub const BACK_TIMES: u32 = 3;
 /// Times that a path may hold one segment.
