@@ -333,6 +333,7 @@ limit = { kind = "window", count = 60, per = "60s" }
             assert!(errors.contains(told), "{text}: {errors}");
         }
     }
+
     #[test]
     fn a_wrong_entry_of_a_list_is_told_once() {
         for (at, factor, told) in [

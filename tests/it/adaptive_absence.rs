@@ -3,37 +3,14 @@
 use std::time::Duration;
 
 use crawldeck::control::prior::Advice;
-use crawldeck::control::{Command, ControllerKind, Lane, Lifetime, Mono, Original, Outcome, Policy, Settings, Verdict};
+use crawldeck::control::{Command, ControllerKind, Lane, Lifetime, Mono, Original, Outcome, Policy, Settings};
 use proptest::prelude::*;
 
-use crate::support::virtual_host::{Response, VirtualHost};
+use crate::support::virtual_host::{BucketServer, VirtualHost};
 
 const MINUTE: f64 = 60.0;
 const HOUR: f64 = 3_600.0;
 const DAY: f64 = 86_400.0;
-
-/// A server's token bucket, full at first.
-struct Server {
-    rate: f64,
-    burst: f64,
-    level: f64,
-    at: Mono,
-}
-
-impl Server {
-    fn new(rate: f64, burst: f64) -> Self {
-        Self { rate, burst, level: burst, at: Mono::ZERO }
-    }
-
-    fn answer(&mut self, now: Mono) -> Response {
-        self.level = (self.level + self.rate * now.secs_since(self.at)).min(self.burst);
-        self.at = now;
-        let taken = self.level >= 1.0;
-        self.level -= f64::from(u8::from(taken));
-        let latency = Duration::from_millis(50);
-        Response { verdict: Verdict::Status(if taken { 200 } else { 429 }), retry_after: None, latency }
-    }
-}
 
 /// How a host comes to be asked nothing.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -54,12 +31,12 @@ fn world(cold_start: bool) -> VirtualHost {
     VirtualHost::new(Settings { policies: vec![policy], cold_start, ..Settings::default() })
 }
 
-fn run(world: &mut VirtualHost, server: &mut Server, secs: f64) {
-    world.run_until(world.now.after_secs(secs), |now, _| server.answer(now));
+fn run(world: &mut VirtualHost, server: &mut BucketServer, secs: f64) {
+    world.run_until(world.now.after_secs(secs), |now, _| server.answer(now, 50));
 }
 
 /// A host that has been asked for 25 minutes, and what it was found to bear.
-fn settled(server: &mut Server) -> VirtualHost {
+fn settled(server: &mut BucketServer) -> VirtualHost {
     let mut world = world(true);
     world.queue(Lane(0), 10_000_000);
     run(&mut world, server, 25.0 * MINUTE);
@@ -78,7 +55,7 @@ fn rate(world: &VirtualHost) -> f64 {
 }
 
 /// Nothing is asked for so long; then there is work again.
-fn away(world: &mut VirtualHost, server: &mut Server, absence: Absence, secs: f64) {
+fn away(world: &mut VirtualHost, server: &mut BucketServer, absence: Absence, secs: f64) {
     let host = world.host;
     match absence {
         Absence::Idle => world.unqueue(Lane(0)),
@@ -114,7 +91,7 @@ fn refused(world: &VirtualHost, from: Mono) -> usize {
 }
 
 /// The least rate from now on.
-fn least_of(world: &mut VirtualHost, server: &mut Server, secs: u32) -> f64 {
+fn least_of(world: &mut VirtualHost, server: &mut BucketServer, secs: u32) -> f64 {
     (0..secs).fold(f64::INFINITY, |least, _| {
         run(world, server, 1.0);
         least.min(rate(world))
@@ -130,7 +107,7 @@ proptest! {
     fn after_ten_minutes_the_count_that_was_under_way_measures_nothing(
         limit in 1.0..6.0_f64, burst in 3.0..20.0_f64, minutes in 10.0..59.0_f64, paused in any::<bool>(),
     ) {
-        let mut server = Server::new(limit, burst);
+        let mut server = BucketServer::new(limit, burst);
         let mut world = settled(&mut server);
         let before = rate(&world);
         away(&mut world, &mut server, if paused { Absence::Paused } else { Absence::Idle }, minutes * MINUTE);
@@ -148,7 +125,7 @@ proptest! {
 fn after_an_hour_it_begins_at_seven_tenths_and_comes_back_at_once() {
     for absence in [Absence::Idle, Absence::Paused] {
         for hours in [0.9, 1.1, 8.0, 100.0] {
-            let mut server = Server::new(2.0, 10.0);
+            let mut server = BucketServer::new(2.0, 10.0);
             let mut world = settled(&mut server);
             let known = rate(&world);
             away(&mut world, &mut server, absence, hours * HOUR);
@@ -173,7 +150,7 @@ fn what_is_older_than_a_week_is_dropped() {
     for absence in [Absence::Idle, Absence::Paused] {
         for days in [6.9, 7.1, 40.0] {
             // Meanwhile it bears a fifth.
-            let mut server = Server::new(5.0, 10.0);
+            let mut server = BucketServer::new(5.0, 10.0);
             let mut world = settled(&mut server);
             away(&mut world, &mut server, absence, days * DAY);
             server.rate = 1.0;
@@ -199,7 +176,7 @@ fn what_is_older_than_a_week_is_dropped() {
 #[test]
 fn a_pause_within_a_refusal_is_not_taken_for_a_block_of_the_server() {
     for hours in [0.3, 2.0, 30.0] {
-        let mut server = Server::new(2.0, 10.0);
+        let mut server = BucketServer::new(2.0, 10.0);
         let mut world = settled(&mut server);
         let known = rate(&world);
         // Until the next refusal.
@@ -231,7 +208,7 @@ fn a_pause_within_a_refusal_is_not_taken_for_a_block_of_the_server() {
 /// A limit that is expected of this hour, by a prior that has proven itself, beats what was known an hour ago.
 #[test]
 fn what_a_prior_expects_is_where_it_begins_after_an_hour() {
-    let mut server = Server::new(2.0, 10.0);
+    let mut server = BucketServer::new(2.0, 10.0);
     let mut world = settled(&mut server);
     away(&mut world, &mut server, Absence::Idle, 2.0 * HOUR);
     world.controller.advise(world.now, world.host, &Advice { limit: 6.0, factor: 1.0 });

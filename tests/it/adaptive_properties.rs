@@ -11,7 +11,7 @@ use crawldeck::control::{
 use crawldeck::sim::{Candidate, Drift, Limit, SimServer, run};
 use proptest::prelude::*;
 
-use crate::support::virtual_host::{Response, VirtualHost};
+use crate::support::virtual_host::{BucketServer, Response, VirtualHost};
 
 const OK: Response = Response { verdict: Verdict::Status(200), retry_after: None, latency: Duration::from_millis(50) };
 
@@ -63,30 +63,6 @@ fn hints() -> impl Strategy<Value = Option<Hint>> {
     let hint = (prop_oneof![2 => 0.0..20.0_f64, 1 => 0.0..1e9_f64], (-3.0..15.0_f64).prop_map(f64::exp), policy)
         .prop_map(|(remaining, reset, policy)| Hint { remaining, reset, policy, ..Hint::default() });
     prop::option::weighted(0.4, hint)
-}
-
-/// A server's token bucket, full at first.
-struct Server {
-    rate: f64,
-    burst: f64,
-    level: f64,
-    at: Mono,
-}
-
-impl Server {
-    fn new(rate: f64, burst: f64) -> Self {
-        Self { rate, burst, level: burst, at: Mono::ZERO }
-    }
-
-    fn answer(&mut self, now: Mono, millis: u64) -> Response {
-        self.level = (self.level + self.rate * now.secs_since(self.at)).min(self.burst);
-        self.at = now;
-        if self.level < 1.0 {
-            return status(429, None, 40);
-        }
-        self.level -= 1.0;
-        status(200, None, millis)
-    }
 }
 
 proptest! {
@@ -185,7 +161,7 @@ proptest! {
     fn invariant_11_resuming_grants_no_burst(rate in 0.5_f64..20.0, paused in 1_u64..100_000, limit in 0.3_f64..10.0) {
         let mut world = VirtualHost::new(settings(rate, 10.0, false));
         world.queue(Lane(0), 1_000_000);
-        let mut server = Server::new(limit, 5.0);
+        let mut server = BucketServer::new(limit, 5.0);
         world.run_until(Mono::from_secs_f64(400.0), |now, _| server.answer(now, 50));
         let host = world.host;
         world.controller.command(world.now, Command::Pause(Lifetime::Default), &[host], "");
@@ -233,7 +209,7 @@ proptest! {
         let mut refuses = true;
         let lost = Response {
             verdict: Verdict::Failed(Outcome::Timeout), retry_after: None, latency: Duration::from_secs(deadline) };
-        let mut server = Server::new(0.7 * rate, 5.0);
+        let mut server = BucketServer::new(0.7 * rate, 5.0);
         let mut probe = None;
         let mut respond = |now: Mono| match () {
             () if now < begins || now > ends => server.answer(now, 50),
@@ -282,7 +258,7 @@ fn ways() -> impl Strategy<Value = Way> {
 fn muddle(rate: f64, limit: f64, ways: Vec<Way>) -> Result<(), String> {
     let mut world = VirtualHost::new(settings(rate, 10.0, false));
     world.queue(Lane(0), 1_000_000);
-    let (mut server, mut turn) = (Server::new(limit, 5.0), 0);
+    let (mut server, mut turn) = (BucketServer::new(limit, 5.0), 0);
     world.run_until(Mono::from_secs_f64(600.0), |now, _| {
         turn += 1;
         match ways[turn % ways.len()] {
@@ -317,7 +293,7 @@ fn invariant_13_two_runs_with_the_same_events_make_the_same_decisions() {
     let play = || {
         let mut world = VirtualHost::new(settings(9.0, 9.0, true));
         world.queue(Lane(0), 100_000);
-        let mut server = Server::new(3.0, 6.0);
+        let mut server = BucketServer::new(3.0, 6.0);
         world.run_until(Mono::from_secs_f64(3_000.0), |now, _| server.answer(now, 120));
         (world.arrivals, world.controller.take_decisions())
     };
@@ -353,7 +329,7 @@ fn settled(refusal_budget: u32) -> VirtualHost {
     settings.policies[0].refusal_budget = refusal_budget;
     let mut world = VirtualHost::new(settings);
     world.queue(Lane(0), 100_000);
-    let mut server = Server::new(2.0, 10.0);
+    let mut server = BucketServer::new(2.0, 10.0);
     world.run_until(Mono::from_secs_f64(1_500.0), |now, _| server.answer(now, 120));
     world
 }

@@ -39,6 +39,30 @@ impl Response {
     }
 }
 
+/// A server's token bucket, full at first.
+pub(crate) struct BucketServer {
+    pub(crate) rate: f64,
+    burst: f64,
+    level: f64,
+    at: Mono,
+}
+
+impl BucketServer {
+    pub(crate) fn new(rate: f64, burst: f64) -> Self {
+        Self { rate, burst, level: burst, at: Mono::ZERO }
+    }
+
+    /// A page after so many milliseconds, or a refusal, which is quick.
+    pub(crate) fn answer(&mut self, now: Mono, millis: u64) -> Response {
+        self.level = (self.level + self.rate * now.secs_since(self.at)).min(self.burst);
+        self.at = now;
+        let taken = self.level >= 1.0;
+        self.level -= f64::from(u8::from(taken));
+        let (status, millis) = if taken { (200, millis) } else { (429, 40) };
+        Response { verdict: Verdict::Status(status), retry_after: None, latency: Duration::from_millis(millis) }
+    }
+}
+
 /// A request as the server saw it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Arrival {
