@@ -4,7 +4,7 @@
 //! operator's ceiling (rate, and a burst of the same number), as ours is. They always have work.
 //!
 //! How near they come to figures measured elsewhere with the same rules (goodput / refusals an hour; theirs → here,
-//! seed 1; `tests/it/reproduction.rs` checks every row that is here, on all servers):
+//! seed 1; `tests/it/reproduction.rs` checks these rows on all servers, heritrix on ten, but for what is named below):
 //!
 //! | | a | c | d | g | k | m |
 //! | --- | --- | --- | --- | --- | --- | --- |
